@@ -1,0 +1,60 @@
+"""GateL0RD: recurrent networks whose latent state changes sparsely.
+
+    >>> from gatel0rd import GateL0RD, l0_penalty
+
+The names below are loaded when first used, so that ``import gatel0rd`` and the command line start at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gatel0rd.config import CellConfig, TrainConfig, WorldModelConfig
+    from gatel0rd.functional import l0_penalty, l1_penalty, l2_penalty, retanh
+    from gatel0rd.models import WorldModel, load_model, save_model
+    from gatel0rd.nn import GateL0RD, GateL0RDCell
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CellConfig": "config",
+    "GateL0RD": "nn",
+    "GateL0RDCell": "nn",
+    "TrainConfig": "config",
+    "WorldModel": "models",
+    "WorldModelConfig": "config",
+    "l0_penalty": "functional",
+    "l1_penalty": "functional",
+    "l2_penalty": "functional",
+    "load_model": "models",
+    "retanh": "functional",
+    "save_model": "models",
+}
+
+__all__ = [
+    "CellConfig",
+    "GateL0RD",
+    "GateL0RDCell",
+    "TrainConfig",
+    "WorldModel",
+    "WorldModelConfig",
+    "__version__",
+    "l0_penalty",
+    "l1_penalty",
+    "l2_penalty",
+    "load_model",
+    "retanh",
+    "save_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gatel0rd' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"gatel0rd.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,107 @@
+"""Records of finished runs, and what can be read off several of them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gatel0rd.files import FileError
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record of one finished run."""
+
+    path: Path
+    content: dict[str, Any]
+
+    @property
+    def group(self) -> str:
+        return str(self.content["group"])
+
+    @property
+    def run(self) -> dict[str, Any]:
+        run: dict[str, Any] = self.content["run"]
+        return run
+
+    @property
+    def seed(self) -> int:
+        return int(self.run["seed"])
+
+    @property
+    def share(self) -> float:
+        return float(self.content["share_of_paper"])
+
+    def final(self, metric: str) -> float | None:
+        """The value after training of ``set.measure``, for example ``test.error``."""
+        dataset, _, measure = metric.rpartition(".")
+        value = self.content["final"].get(dataset, {}).get(measure)
+        return None if value is None else float(value)
+
+    def curve(self, metric: str) -> tuple[list[int], list[float]] | None:
+        """Epochs and values where the metric was measured."""
+        curves = self.content["curves"]
+        if metric not in curves:
+            return None
+        points = zip(curves["epoch"], curves[metric], strict=True)
+        epochs, values = zip(*((epoch, value) for epoch, value in points if value is not None), strict=True)
+        return list(epochs), list(values)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean, standard deviation (0 for one seed) and number of seeds."""
+
+    mean: float
+    deviation: float
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a figure or table shows under one name: runs that differ in their seed only."""
+
+    name: str
+    label: str
+    cell: str
+    records: Sequence[Record]
+
+    def summary(self, metric: str) -> Summary | None:
+        """Final values over seeds."""
+        values = [value for record in self.records if (value := record.final(metric)) is not None]
+        return summarise(values)
+
+    def curve(self, metric: str) -> tuple[list[int], list[Summary]] | None:
+        """Mean and deviation over seeds at every evaluated epoch that all seeds share."""
+        found = [curve for record in self.records if (curve := record.curve(metric)) is not None]
+        if not found:
+            return None
+        by_epoch = [dict(zip(*curve, strict=True)) for curve in found]
+        epochs = sorted(set.intersection(*(set(values) for values in by_epoch)))
+        summaries = [summarise([values[epoch] for values in by_epoch]) for epoch in epochs]
+        return epochs, [summary for summary in summaries if summary is not None]
+
+
+def summarise(values: Sequence[float]) -> Summary | None:
+    """Mean and sample standard deviation; None without values."""
+    if not values:
+        return None
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return Summary(statistics.fmean(values), deviation, len(values))
+
+
+def load_records(directories: Iterable[Path]) -> list[Record]:
+    """Every ``record.json`` below the directories; the same run found twice counts once."""
+    records: dict[tuple[str, int], Record] = {}
+    for directory in directories:
+        for path in sorted(directory.rglob("*record.json")):
+            try:
+                record = Record(path, json.loads(path.read_text()))
+                records.setdefault((record.group, record.seed), record)
+            except (ValueError, KeyError) as error:
+                raise FileError(f"{path} is not a record ({error!r}); delete it and run again") from error
+    return list(records.values())

@@ -1,0 +1,67 @@
+"""The contract of every recurrent cell: one step, and how a state begins."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+State = tuple[Tensor, ...]
+"""A cell's state: tensors with the batch first. Cells with more than one tensor use a NamedTuple."""
+
+
+class Step(NamedTuple):
+    """What one step of a cell gives: output [B, O], next state, gates [B, G] (None if the cell has no sparse gate)."""
+
+    output: Tensor
+    state: State
+    gates: Tensor | None
+
+
+class Cell(nn.Module, ABC):
+    """One step of a recurrent network. Time, resets and lengths are the business of :mod:`gatel0rd.unroll`.
+
+    Attributes:
+        input_size, hidden_size, output_size: sizes of x_t, of the latent state and of the output.
+        latent_size: how many numbers fix a state (H, or 2·H for an LSTM); f_init predicts that many.
+        noise_size: how many standard normal numbers a step takes (0 for deterministic cells).
+        noise_std: by how much they are scaled.
+    """
+
+    input_size: int
+    hidden_size: int
+    output_size: int
+    latent_size: int
+    noise_size: int = 0
+    noise_std: float = 0.0
+
+    @abstractmethod
+    def forward(self, x_t: Tensor, state: State, noise_t: Tensor | None = None) -> Step:
+        """Advance one step. Shape: x_t [B, I], noise_t [B, noise_size]."""
+
+    @abstractmethod
+    def state_from(self, latents: Tensor) -> State:
+        """The state that starts a sequence, given its ``latent_size`` numbers. Shape: [B, latent_size]."""
+
+    @abstractmethod
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all weights afresh."""
+
+    def latents(self, state: State) -> Tensor:
+        """The part of the state that a figure shows. Shape: [B, H]."""
+        return state[0]
+
+    def initial_state(self, batch_size: int, like: Tensor) -> State:
+        """The all-zero start, with the dtype and device of ``like``."""
+        return self.state_from(like.new_zeros(batch_size, self.latent_size))
+
+    def sample_noise(
+        self, steps: int, batch_size: int, like: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor | None:
+        """Gate noise ε for a whole sequence, None for a cell without noise. Shape: [T, B, noise_size]."""
+        if self.noise_size == 0 or self.noise_std == 0:
+            return None
+        shape = (steps, batch_size, self.noise_size)
+        return self.noise_std * torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)

@@ -1,0 +1,179 @@
+"""The command line: parses, calls, prints. Heavy modules are imported when a command needs them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import Positional, arg
+
+from gatel0rd.config import Preset
+
+console = Console(soft_wrap=not sys.stdout.isatty())
+
+SeedList = Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7.")]
+CellList = Annotated[str | None, arg(metavar="A,B", help="Only these cells, as in gatel0rd,gru. All if not given.")]
+OutDirectory = Annotated[Path, arg(metavar="DIR", help="Where runs, data and reports go.")]
+
+
+def list_experiments(
+    json: Annotated[Path | None, arg(metavar="FILE", help="Write the list to this file as JSON.")] = None,
+) -> None:
+    """Show every experiment: its id, the paper's figure or table, and what it costs."""
+    from gatel0rd.experiments.catalogue import catalogue
+    from gatel0rd.files import write_json
+
+    entries = catalogue()
+    if json is not None:
+        write_json(json, entries)
+        console.print(f"wrote {len(entries)} experiments to {json}")
+        return
+    table = Table("id", "what", "in the paper", "runs", "smoke", "quick", "paper", title="core time per seed of all runs")
+    for entry in entries:
+        costs = (duration(entry["core_seconds_per_seed"][profile]) for profile in ("smoke", "quick", "paper"))
+        table.add_row(
+            entry["id"], entry["title"], ", ".join(entry["artefacts"]), str(len(entry["variants"])), *costs
+        )
+    console.print(table)
+    console.print("Run one with `gatel0rd run ID --profile quick`, then `gatel0rd report`.")
+
+
+def run(
+    id: Positional[Annotated[str, arg(metavar="ID", help="Experiment id, see `gatel0rd list`.")]],
+    profile: Annotated[str, arg(metavar="P", help="How large: smoke, demo, quick or paper.")] = "quick",
+    seeds: SeedList = "0",
+    cells: CellList = None,
+    preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
+    epochs: Annotated[int | None, arg(metavar="N", help="Train this many epochs instead of the profile's.")] = None,
+    workers: Annotated[int | None, arg(metavar="N", help="Runs side by side; one per core if not given.")] = None,
+    out: OutDirectory = Path("runs"),
+    resume: Annotated[bool, arg(help="Go on with runs that were interrupted.")] = False,
+) -> None:
+    """Run an experiment. Finished runs are kept and never repeated; `gatel0rd report` shows the results."""
+    from gatel0rd.experiments.registry import find, plan
+
+    experiment = find(id)
+    runs = plan(
+        experiment,
+        profile=profile,
+        seeds=parse_seeds(seeds),
+        cells=None if cells is None else cells.split(","),
+        preset=preset,
+        epochs=epochs,
+    )
+    train(runs, out, workers=workers, resume=resume)
+    console.print(f"Look at the results: gatel0rd report {id} --out {out}")
+
+
+def report(
+    ids: Positional[Annotated[tuple[str, ...], arg(metavar="IDS", help="Experiments to show; all if none is given.")]] = (),
+    out: OutDirectory = Path("runs"),
+    records: Annotated[
+        tuple[Path, ...], arg(metavar="DIR", help="Where to look for records; the --out directory if not given.")
+    ] = (),
+) -> None:
+    """Make report.html, report.md and figures from the records of finished runs, ours beside the paper's."""
+    from gatel0rd.experiments.report import make_report
+
+    console.print(f"wrote {make_report(records or (out,), out, ids)}")
+
+
+def data(
+    action: Positional[Annotated[Literal["make"], arg(help="What to do: make generates the files.")]],
+    name: Positional[Annotated[str, arg(metavar="NAME", help="Scenario (rrc) or scenario/policy (rrc/time).")]],
+    sequences: Annotated[int | None, arg(metavar="N", help="Sequences per split; the paper's if not given.")] = None,
+    preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
+    seed: int = 0,
+    out: OutDirectory = Path("runs/data"),
+) -> None:
+    """Generate data sets (`gatel0rd data make rrc`): training, validation and test split of each policy."""
+    from rich.progress import track
+
+    from gatel0rd.data import generate
+    from gatel0rd.experiments.catalogue import recipes
+
+    for recipe in track(
+        recipes(name, sequences=sequences, preset=preset, seed=seed), "generating", console=console, transient=True
+    ):
+        began = time.monotonic()
+        path = generate(recipe).save(out)
+        size = path.stat().st_size / 1e6
+        console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {time.monotonic() - began:.1f} s")
+
+
+def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> None:
+    """Train GateL0RD and a GRU on Robot Remote Control and make a report, in some minutes on two cores."""
+    from gatel0rd.experiments.registry import find, plan
+    from gatel0rd.experiments.report import make_report
+
+    runs = plan(find("rrc/generalization"), profile="demo", seeds=[0], cells=["gatel0rd", "gru"])
+    train(runs, out, workers=workers, resume=True)
+    path = make_report([out], out, title="GateL0RD demo: Robot Remote Control")
+    console.print(f"Open the report in a browser: {path}")
+
+
+def train(runs: Sequence[Any], out: Path, *, workers: int | None, resume: bool) -> None:
+    """Say what is to come, execute the runs with a live display, and fail if one of them failed."""
+    from gatel0rd.experiments.display import LiveDisplay
+    from gatel0rd.experiments.registry import estimated_seconds, is_finished
+    from gatel0rd.experiments.runner import run_all
+
+    missing = [entry for entry in runs if not is_finished(entry, out)]
+    count = min(workers or os.cpu_count() or 1, max(1, len(missing)))
+    work = sum(estimated_seconds(entry) for entry in missing) / count
+    console.print(
+        f"{len(runs)} runs, {len(runs) - len(missing)} of them finished before; "
+        f"about {duration(work)} on {count} process{'es' if count > 1 else ''}, in {out}"
+    )
+    with LiveDisplay(len(missing), console) as display:
+        failures = run_all(missing, out, workers=count, resume=resume, display=display)
+    if failures:
+        raise SystemExit(f"gatel0rd: {len(failures)} of {len(missing)} runs failed")
+
+
+def parse_seeds(text: str) -> list[int]:
+    """0-4 and 0,3,7 and mixtures of both, without repetition."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise ValueError(f"seeds are {text!r}; expected numbers and ranges, as in 0-4 or 0,3,7")
+        seeds += range(int(first), int(last if dash else first) + 1)
+    return list(dict.fromkeys(seeds))
+
+
+def duration(seconds: float) -> str:
+    """A time span for people."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+COMMANDS = {"list": list_experiments, "run": run, "report": report, "data": data, "demo": demo}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of ``gatel0rd``."""
+    description = "GateL0RD: recurrent networks whose latent state changes sparsely, and the paper behind them."
+    app = tyro.extras.SubcommandApp()
+    for name, function in COMMANDS.items():
+        app.command(function, name=name)
+    try:
+        app.cli(prog="gatel0rd", description=description, args=arguments)
+    except (ValueError, FileNotFoundError) as error:
+        console.print(f"[red]gatel0rd:[/] {error}", highlight=False)
+        raise SystemExit(2) from error
+    except KeyboardInterrupt:
+        console.print("interrupted; the same command with --resume goes on from the last checkpoint")
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Frozen configurations of the library's components. Imports nothing heavy, so that the command line starts at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, get_type_hints
+
+CellName = Literal["gatel0rd", "elman", "gru", "lstm", "clockwork"]
+GateName = Literal["retanh", "sigmoid", "heaviside"]
+PenaltyName = Literal["l0", "l1", "l2", "squared_mean"]
+Preset = Literal["text", "reference"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellConfig:
+    """Which recurrent cell, and its options. ``num_layers`` stacks cells; the last four are GateL0RD's own."""
+
+    name: CellName = "gatel0rd"
+    hidden_size: int = 8
+    num_layers: int = 1
+    net_layers: int = 1
+    gate: GateName = "retanh"
+    noise_std: float = 0.1
+    output_gate: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldModelConfig:
+    """A world model: f_init, f_pre, a recurrent core and f_post around a residual prediction (Fig. 1d)."""
+
+    observation_size: int
+    action_size: int
+    cell: CellConfig = CellConfig()
+    feature_size: int = 8
+    pre_layers: int = 3
+    init_layers: int = 2
+    init_steps: int = 1
+    post_layers: int = 1
+    residual_scale: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a world model is trained. Defaults are the paper's (Suppl. B.1)."""
+
+    epochs: int
+    learning_rate: float = 0.005
+    batch_size: int = 128
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-4
+    clip_norm: float = 0.1
+    sparsity_weight: float = 0.001
+    penalty: PenaltyName = "l0"
+    sampling_decay: float = 0.998
+    sampling_minimum: float = 0.0
+    teacher_forcing: bool = False
+    evaluate_every: int = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRecipe:
+    """Everything that determines a data set: the same recipe gives the same bytes."""
+
+    scenario: str
+    policy: str
+    split: str
+    sequences: int
+    steps: int
+    preset: Preset = "text"
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """File name without ending."""
+        return (
+            f"{self.scenario}-{self.policy}-{self.split}-{self.preset}-{self.sequences}x{self.steps}-seed{self.seed}"
+        )
+
+
+T = TypeVar("T")
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """A configuration as plain JSON data."""
+    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return plain
+
+
+def from_json(kind: type[T], plain: dict[str, Any]) -> T:
+    """A configuration from :func:`to_json`'s data; unknown or missing fields are an error."""
+    hints = get_type_hints(kind)
+    unknown = set(plain) - set(hints)
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no field {', '.join(sorted(unknown))}; it has {', '.join(hints)}")
+    values: dict[str, Any] = {}
+    for name, value in plain.items():
+        hint = hints[name]
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            values[name] = from_json(hint, value)
+        elif isinstance(value, list):
+            item = getattr(hint, "__args__", (None,))[0]
+            nested = isinstance(item, type) and dataclasses.is_dataclass(item)
+            values[name] = tuple(from_json(item, entry) if nested else entry for entry in value)
+        else:
+            values[name] = value
+    return kind(**values)
+
+
+def content_hash(config: Any) -> str:
+    """Ten hexadecimal digits that name a configuration by its content."""
+    canonical = json.dumps(to_json(config), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:10]

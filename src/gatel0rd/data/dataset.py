@@ -1,0 +1,61 @@
+"""Data sets of sequences, and the files that keep them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatel0rd.config import DataRecipe, from_json, to_json
+from gatel0rd.files import FileError, load_arrays, save_arrays
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Sequences of equal length, with ground-truth labels beside them.
+
+    Shape: observations [N, T, O] and actions [N, T, A] float32; strata [N], the balanced groups of which every
+    batch takes its share; each label [N, T] or [N].
+    """
+
+    recipe: DataRecipe
+    observations: NDArray[np.float32]
+    actions: NDArray[np.float32]
+    strata: NDArray[np.int64]
+    labels: dict[str, NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        count, steps = self.recipe.sequences, self.recipe.steps
+        for name, array in (("observations", self.observations), ("actions", self.actions)):
+            if array.shape[:2] != (count, steps):
+                raise ValueError(f"{name} have shape {array.shape}; the recipe says {count} sequences of {steps} steps")
+            if not np.isfinite(array).all():
+                bad = int(np.argmax(~np.isfinite(array).all(axis=(1, 2))))
+                raise ValueError(f"{name} of sequence {bad} are NaN or infinite; remove or repair it before training")
+
+    def save(self, directory: Path) -> Path:
+        """Write ``directory/<recipe name>.safetensors`` with the recipe and a checksum inside."""
+        path = directory / f"{self.recipe.name}.safetensors"
+        arrays = {"observations": self.observations, "actions": self.actions, "strata": self.strata}
+        labels = {f"label.{name}": array for name, array in self.labels.items()}
+        save_arrays(path, {**arrays, **labels}, kind="dataset", metadata={"recipe": to_json(self.recipe)})
+        return path
+
+    @staticmethod
+    def load(path: Path, *, scenario: str | None = None) -> Dataset:
+        """Read a data set; one that is damaged or of another scenario is a :class:`FileError`."""
+        arrays, metadata = load_arrays(path, kind="dataset")
+        recipe = from_json(DataRecipe, metadata["recipe"])
+        if scenario is not None and recipe.scenario != scenario:
+            raise FileError(f"{path} holds data of scenario {recipe.scenario!r}; expected {scenario!r}")
+        labels = {name.removeprefix("label."): arrays[name] for name in arrays if name.startswith("label.")}
+        return Dataset(
+            recipe=recipe,
+            observations=arrays["observations"],
+            actions=arrays["actions"],
+            strata=arrays["strata"],
+            labels=labels,
+        )

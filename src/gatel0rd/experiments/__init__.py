@@ -1,0 +1,1 @@
+"""The paper's questions as data, and the machinery that runs and reports them."""

@@ -1,0 +1,56 @@
+"""The registry as plain data, for lists and documentation, and the data sets that scenarios need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gatel0rd.config import DataRecipe, Preset
+from gatel0rd.experiments.profiles import PROFILES
+from gatel0rd.experiments.registry import estimated_seconds, experiments, plan
+
+SPLITS = ("train", "validation", "test")
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """Every experiment with its place in the paper and its cost."""
+    return [
+        {
+            "id": experiment.id,
+            "title": experiment.title,
+            "question": experiment.question,
+            "claim": experiment.claim,
+            "artefacts": list(experiment.artefacts),
+            "variants": [variant.name for variant in experiment.variants],
+            "paper_seeds": experiment.seeds,
+            "core_seconds_per_seed": {
+                profile: round(sum(map(estimated_seconds, plan(experiment, profile=profile, seeds=[0]))))
+                for profile in PROFILES
+            },
+        }
+        for experiment in experiments().values()
+    ]
+
+
+def recipes(name: str, *, sequences: int | None, preset: Preset, seed: int) -> list[DataRecipe]:
+    """The recipes behind ``scenario`` or ``scenario/policy``."""
+    scenarios = {experiment.scenario.name: experiment.scenario for experiment in experiments().values()}
+    scenario_name, _, policy = name.partition("/")
+    if scenario_name not in scenarios:
+        raise ValueError(f"there is no scenario {scenario_name!r}; there are {', '.join(scenarios)}")
+    scenario = scenarios[scenario_name]
+    policies = list(scenario.evaluations)
+    if policy and policy not in policies:
+        raise ValueError(f"{scenario_name} has no policy {policy!r}; it has {', '.join(policies)}")
+    return [
+        DataRecipe(
+            scenario=scenario.name,
+            policy=chosen,
+            split=split,
+            sequences=scenario.sequences if sequences is None else sequences,
+            steps=scenario.steps,
+            preset=preset,
+            seed=seed,
+        )
+        for chosen in ([policy] if policy else policies)
+        for split in SPLITS
+    ]

@@ -1,0 +1,67 @@
+"""One live display for all runs: a bar each, with loss, error, gate rate and time left."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TimeRemainingColumn
+
+from gatel0rd.experiments.registry import RunConfig
+
+
+class LiveDisplay:
+    """A progress bar per active run and one for all; plain lines where the output is not a terminal."""
+
+    def __init__(self, total: int, console: Console) -> None:
+        self.console = console
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=False),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.overall = self.progress.add_task("[bold]all runs", total=total, state="runs")
+        self.tasks: dict[int, TaskID] = {}
+        self.names: dict[int, str] = {}
+        self.began: dict[int, float] = {}
+        self.errors: dict[int, float] = {}
+
+    def __enter__(self) -> LiveDisplay:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.progress.stop()
+
+    def started(self, index: int, run: RunConfig) -> None:
+        self.names[index] = f"{run.scenario} {run.model.cell.name} seed {run.seed}"
+        self.began[index] = time.monotonic()
+        self.tasks[index] = self.progress.add_task(self.names[index], total=run.train.epochs, state="starting")
+
+    def progressed(self, index: int, metrics: dict[str, Any]) -> None:
+        parts = [f"loss {metrics['loss']:.2e}"]
+        if "evaluation" in metrics:
+            self.errors[index] = metrics["evaluation"]["test"]["error"]
+        if index in self.errors:
+            parts.append(f"error {self.errors[index]:.2e}")
+        if "open_rate" in metrics:
+            parts.append(f"gates {metrics['open_rate']:.1%}")
+        self.progress.update(self.tasks[index], completed=metrics["epoch"], state="  ".join(parts))
+        # a log file gets a line per evaluation instead of a live bar
+        if not self.console.is_terminal and "evaluation" in metrics:
+            self.console.print(f"{self.names[index]}: epoch {metrics['epoch']}, {', '.join(parts)}", highlight=False)
+
+    def ended(self, index: int, error: str | None) -> None:
+        self.progress.remove_task(self.tasks[index])
+        self.progress.advance(self.overall)
+        seconds = time.monotonic() - self.began[index]
+        outcome = f"[green]done[/] in {seconds:.0f} s" if error is None else f"[red]failed[/]: {error}"
+        self.console.print(f"{self.names[index]}: {outcome}", highlight=False)

@@ -1,0 +1,145 @@
+"""One run from configuration to record, in a directory of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import platform
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import gatel0rd
+from gatel0rd.config import DataRecipe, to_json
+from gatel0rd.data import Dataset, obtain
+from gatel0rd.experiments.measures import MEASURES
+from gatel0rd.experiments.registry import RunConfig, is_finished
+from gatel0rd.files import FileError, write_json
+from gatel0rd.models import save_model
+from gatel0rd.training import Trainer, evaluate, time_first
+
+RECORD_FORMAT = 1
+
+
+def execute(
+    run: RunConfig,
+    out: Path,
+    *,
+    resume: bool = False,
+    on_epoch: Callable[[dict[str, Any]], None] = lambda metrics: None,
+) -> Path:
+    """Train, evaluate and write ``record.json``; a finished run is left as it is. Returns the run's directory."""
+    directory = out / run.directory_name
+    with exclusive(directory), one_thread():
+        if is_finished(run, out):
+            return directory
+        if (directory / "config.json").exists() and not resume:
+            raise FileError(f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over")
+        write_json(directory / "config.json", to_json(run))
+
+        def data(recipes: tuple[DataRecipe, ...], names: tuple[str, ...]) -> dict[str, Dataset]:
+            return {name: obtain(recipe, out / "data") for name, recipe in zip(names, recipes, strict=True)}
+
+        evaluations = data(run.evaluation_data, run.evaluation_names)
+        train = obtain(run.train_data, out / "data")
+        trainer = Trainer(run.model, run.train, train, evaluations, seed=run.seed, directory=directory)
+        model = trainer.run(on_epoch)
+        save_model(directory / "model.safetensors", model, {"run": to_json(run)})
+        validations = data(run.validation_data, run.validation_names)
+        final = dict(trainer.history[-1]["evaluation"])
+        for name, dataset in validations.items():
+            final[name] = evaluate(model, *time_first(dataset, run.model))
+        record = {
+            "format": RECORD_FORMAT,
+            "run": to_json(run),
+            "group": run.group,
+            "share_of_paper": run.share,
+            "code": {"version": gatel0rd.__version__, "commit": code_commit(), "torch": torch.__version__},
+            "machine": {"processor": processor(), "threads": torch.get_num_threads()},
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "wall_seconds": round(trainer.seconds, 1),
+            "curves": curves(trainer.history),
+            "final": final,
+            "measures": MEASURES[run.scenario](model, evaluations),
+        }
+        write_json(directory / "record.json", rounded(record))
+    return directory
+
+
+@contextmanager
+def exclusive(directory: Path) -> Iterator[None]:
+    """Hold the directory for this process; one that another process holds is a :class:`FileError`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FileError(f"{directory} is in use by another process; wait for it or choose another --out") from error
+        yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread, so that results do not depend on how many cores are free."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def curves(history: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The metrics at evaluations, as columns; training losses are means over the epochs since the last one."""
+    columns: dict[str, list[Any]] = {"epoch": []}
+    since: list[dict[str, Any]] = []
+    for metrics in history:
+        since.append(metrics)
+        if "evaluation" not in metrics:
+            continue
+        row: dict[str, Any] = {"epoch": metrics["epoch"]}
+        for name in ("loss", "task_loss", "penalty", "open_rate", "sampling_probability"):
+            values = [entry[name] for entry in since if name in entry]
+            row[f"train.{name}"] = sum(values) / len(values) if values else None
+        for dataset, measures in metrics["evaluation"].items():
+            row.update({f"{dataset}.{name}": value for name, value in measures.items()})
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+        since = []
+    return {name: values for name, values in columns.items() if any(value is not None for value in values)}
+
+
+def rounded(content: Any) -> Any:
+    """Numbers with six significant digits: records are to be read and kept small."""
+    if isinstance(content, dict):
+        return {key: value if key == "run" else rounded(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [rounded(entry) for entry in content]
+    return float(f"{content:.6g}") if isinstance(content, float) else content
+
+
+def code_commit() -> str | None:
+    """The commit of this source tree, with ``+`` if it was changed; None outside a checkout."""
+    here = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", here, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", str(here))
+        return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def processor() -> str:
+    """What the machine calls its processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

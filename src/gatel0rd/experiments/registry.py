@@ -1,0 +1,237 @@
+"""Experiments as immutable data: which runs answer a question of the paper, and how the answer is shown."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from gatel0rd.config import CellConfig, DataRecipe, PenaltyName, Preset, TrainConfig, WorldModelConfig, content_hash
+from gatel0rd.experiments.profiles import PROFILES, Profile, compressed_decay
+
+ViewKind = Literal["curves", "final_table", "gating_table", "latents", "loss", "sampling", "grid_table"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One figure or table of an experiment: its kind, what it shows, and the paper's name for it."""
+
+    kind: ViewKind
+    title: str
+    artefact: str
+    metrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One line of a figure: a network and how it is trained (``reference_epochs``: in the authors' code)."""
+
+    name: str
+    label: str
+    cell: CellConfig
+    learning_rate: float
+    sparsity_weight: float = 0.0
+    penalty: PenaltyName = "l0"
+    paper_epochs: int
+    reference_epochs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What all experiments in one world share: sizes of model and data, evaluation sets, schedule.
+
+    Attributes:
+        evaluations: name -> (policy, split) of the sets measured during training, per training policy.
+        validations: the same for sets that are measured once, after training.
+    """
+
+    name: str
+    title: str
+    model: WorldModelConfig
+    steps: int
+    sequences: int
+    sampling_minimum: float
+    evaluations: dict[str, dict[str, tuple[str, str]]]
+    validations: dict[str, dict[str, tuple[str, str]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperValue:
+    """A number of the paper's text or tables: mean and standard deviation."""
+
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A question of the paper.
+
+    Attributes:
+        id: ``scenario/name``.
+        question, claim: what is asked, and what the paper says, in words.
+        policy: which data set the networks are trained on.
+        seeds: how many random seeds the paper used.
+        paper: (variant, metric) -> the paper's number, where it gives one.
+    """
+
+    id: str
+    title: str
+    question: str
+    claim: str
+    scenario: Scenario
+    policy: str
+    variants: tuple[Variant, ...]
+    views: tuple[View, ...]
+    seeds: int = 20
+    paper: dict[tuple[str, str], PaperValue] = field(default_factory=dict)
+
+    @property
+    def artefacts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(view.artefact for view in self.views))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One training run, completely: equal configurations are the same run, whichever experiment asks for it."""
+
+    scenario: str
+    preset: Preset
+    profile: str
+    train_data: DataRecipe
+    evaluation_data: tuple[DataRecipe, ...]
+    evaluation_names: tuple[str, ...]
+    validation_data: tuple[DataRecipe, ...]
+    validation_names: tuple[str, ...]
+    model: WorldModelConfig
+    train: TrainConfig
+    paper_epochs: int
+    paper_sequences: int
+    seed: int
+
+    @property
+    def directory_name(self) -> str:
+        return f"{self.scenario}/{self.model.cell.name}-seed{self.seed}-{content_hash(self)}"
+
+    @property
+    def group(self) -> str:
+        """What runs that differ in their seed only have in common."""
+        return content_hash(replace(self, seed=0))
+
+    @property
+    def gradient_steps(self) -> int:
+        return self.train.epochs * -(-self.train_data.sequences // self.train.batch_size)
+
+    @property
+    def share(self) -> float:
+        """Gradient steps as a share of the paper's."""
+        return self.gradient_steps / (self.paper_epochs * -(-self.paper_sequences // self.train.batch_size))
+
+
+def plan_run(
+    experiment: Experiment,
+    variant: Variant,
+    *,
+    seed: int,
+    profile: Profile,
+    preset: Preset = "text",
+    epochs: int | None = None,
+) -> RunConfig:
+    """The run that trains one variant of an experiment with one seed."""
+    scenario = experiment.scenario
+    paper_epochs = variant.paper_epochs if preset == "text" else variant.reference_epochs
+    own_epochs = profile.scale_epochs(paper_epochs) if epochs is None else epochs
+    sequences = scenario.sequences if profile.sequences is None else min(profile.sequences, scenario.sequences)
+
+    def recipe(policy: str, split: str) -> DataRecipe:
+        return DataRecipe(
+            scenario=scenario.name, policy=policy, split=split, sequences=sequences, steps=scenario.steps, preset=preset
+        )
+
+    evaluations = scenario.evaluations[experiment.policy]
+    validations = scenario.validations[experiment.policy]
+    penalty = variant.penalty
+    if preset == "reference" and penalty == "l2":
+        penalty = "squared_mean"
+    return RunConfig(
+        scenario=scenario.name,
+        preset=preset,
+        profile=profile.name if epochs is None else f"{profile.name}, {epochs} epochs",
+        train_data=recipe(experiment.policy, "train"),
+        evaluation_data=tuple(recipe(*source) for source in evaluations.values()),
+        evaluation_names=tuple(evaluations),
+        validation_data=tuple(recipe(*source) for source in validations.values()),
+        validation_names=tuple(validations),
+        model=replace(scenario.model, cell=variant.cell),
+        train=TrainConfig(
+            epochs=own_epochs,
+            learning_rate=variant.learning_rate,
+            sparsity_weight=variant.sparsity_weight,
+            penalty=penalty,
+            sampling_decay=compressed_decay(0.998, own_epochs, paper_epochs),
+            sampling_minimum=scenario.sampling_minimum,
+            evaluate_every=max(1, own_epochs // profile.evaluations),
+        ),
+        paper_epochs=paper_epochs,
+        paper_sequences=scenario.sequences,
+        seed=seed,
+    )
+
+
+def plan(
+    experiment: Experiment,
+    *,
+    profile: str,
+    seeds: Sequence[int],
+    cells: Sequence[str] | None = None,
+    preset: Preset = "text",
+    epochs: int | None = None,
+) -> list[RunConfig]:
+    """All runs of an experiment, optionally only those of some cells."""
+    if profile not in PROFILES:
+        raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
+    known = {variant.cell.name for variant in experiment.variants}
+    unknown = set(cells or ()) - known
+    if unknown:
+        raise ValueError(
+            f"{experiment.id} has no cell {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
+        )
+    return [
+        plan_run(experiment, variant, seed=seed, profile=PROFILES[profile], preset=preset, epochs=epochs)
+        for seed in seeds
+        for variant in experiment.variants
+        if cells is None or variant.cell.name in cells
+    ]
+
+
+def experiments() -> dict[str, Experiment]:
+    """Every experiment, by id."""
+    from gatel0rd.experiments import robot_remote_control
+
+    return {experiment.id: experiment for experiment in robot_remote_control.EXPERIMENTS}
+
+
+def find(experiment_id: str) -> Experiment:
+    """The experiment with this id; an unknown id is an error that suggests the nearest."""
+    known = experiments()
+    if experiment_id not in known:
+        near = difflib.get_close_matches(experiment_id, known, n=1, cutoff=0.3)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"there is no experiment {experiment_id!r}; {hint}`gatel0rd list` shows all")
+    return known[experiment_id]
+
+
+def is_finished(run: RunConfig, out: Path) -> bool:
+    """Whether the run's record is there."""
+    return (out / run.directory_name / "record.json").exists()
+
+
+STEP_SECONDS: dict[str, float] = {"gatel0rd": 0.060, "lstm": 0.051, "gru": 0.046, "elman": 0.030, "clockwork": 0.034}
+"""Seconds of one training step (T = 49, B = 128) on one core of an AMD EPYC, from ``make bench``."""
+
+
+def estimated_seconds(run: RunConfig) -> float:
+    """About how long a run takes on one core."""
+    return run.gradient_steps * STEP_SECONDS[run.model.cell.name]

@@ -1,0 +1,148 @@
+"""From records to a report: which records answer which experiment, shown ours beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatel0rd import __version__
+from gatel0rd.analysis import figures, tables
+from gatel0rd.analysis.page import Block, Picture, Section, page
+from gatel0rd.analysis.records import Line, Record, load_records
+from gatel0rd.config import Preset
+from gatel0rd.experiments.registry import Experiment, View, experiments, find, plan_run
+from gatel0rd.experiments.profiles import PROFILES
+from gatel0rd.files import write_atomically
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The records that answer an experiment at one scale."""
+
+    experiment: Experiment
+    profile: str
+    preset: Preset
+    lines: Sequence[Line]
+
+    @property
+    def records(self) -> list[Record]:
+        return [record for line in self.lines for record in line.records]
+
+
+def answers(chosen: Sequence[Experiment], records: Sequence[Record]) -> list[Answer]:
+    """Every experiment at every scale for which there are records, the largest scale first."""
+    found = []
+    scales = {(record.run["profile"], record.run["preset"], record.run["train"]["epochs"]) for record in records}
+    for experiment in chosen:
+        own = []
+        for profile, preset, epochs in sorted(scales, key=lambda scale: -scale[2]):
+            base, comma, _ = profile.partition(",")
+            lines = []
+            for variant in experiment.variants:
+                run = plan_run(
+                    experiment, variant, seed=0, profile=PROFILES[base], preset=preset, epochs=epochs if comma else None
+                )
+                matching = [record for record in records if record.group == run.group]
+                lines.append(Line(variant.name, variant.label, variant.cell.name, matching))
+            if any(line.records for line in lines):
+                own.append(Answer(experiment, profile, preset, [line for line in lines if line.records]))
+        found += {id_lines(answer): answer for answer in own}.values()
+    return found
+
+
+def id_lines(answer: Answer) -> frozenset[Path]:
+    """Two scales with the same records are one answer."""
+    return frozenset(record.path for record in answer.records)
+
+
+def make_report(sources: Sequence[Path], out: Path, ids: Sequence[str] = (), *, title: str = "GateL0RD, reproduced") -> Path:
+    """Write ``out/report.html``, ``out/report.md`` and ``out/figures/``; returns the page's path.
+
+    Args:
+        sources: directories with records.
+        ids: experiments to show; all for which there are records if empty.
+    """
+    records = load_records(sources)
+    if not records:
+        places = ", ".join(str(source) for source in sources)
+        raise ValueError(f"there are no records in {places}; make some with `gatel0rd run`")
+    chosen = [find(experiment_id) for experiment_id in ids] or list(experiments().values())
+    found = answers(chosen, records)
+    if not found:
+        raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
+    sections = [section(answer, out / "figures") for answer in found]
+    introduction = [
+        "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
+        "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs beside the paper's numbers.",
+        f"{len(records)} finished runs. Every figure and number below was made from their records; "
+        "shaded areas and ± are standard deviations over seeds.",
+    ]
+    commits = sorted({str(record.content["code"]["commit"]) for record in records})
+    machines = sorted({record.content["machine"]["processor"] for record in records})
+    footer = f"gatel0rd {__version__}, commit {', '.join(commits)}, on {', '.join(machines)}."
+    path = out / "report.html"
+    write_atomically(path, page(title, introduction, sections, footer))
+    write_atomically(out / "report.md", f"# {title}\n\n" + "\n".join(part.markdown() for part in sections))
+    return path
+
+
+def section(answer: Answer, directory: Path) -> Section:
+    """An experiment's part of the page; its figures are written to ``directory``."""
+    experiment = answer.experiment
+    suffix = "" if answer.preset == "text" else f", preset {answer.preset}"
+    stem = f"{experiment.id.replace('/', '-')}-{answer.profile.replace(', ', '-').replace(' ', '-')}-{answer.preset}"
+    cells = dict.fromkeys(line.cell for line in answer.lines)
+    known = dict.fromkeys(variant.cell.name for variant in experiment.variants)
+    command = f"gatel0rd run {experiment.id} --profile {answer.profile.split(',')[0]}"
+    command += "" if answer.preset == "text" else f" --preset {answer.preset}"
+    command += "" if set(cells) == set(known) else f" --cells {','.join(cells)}"
+    return Section(
+        anchor=experiment.id,
+        title=experiment.title + suffix,
+        question=experiment.question,
+        claim=experiment.claim,
+        scale=scale_note(answer),
+        command=command,
+        blocks=[
+            block(view, answer, directory / f"{stem}-{index}") for index, view in enumerate(experiment.views)
+        ],
+    )
+
+
+def scale_note(answer: Answer) -> str:
+    """Seeds and share of the paper's scale, in words."""
+    shares = sorted({record.share for record in answer.records})
+    seeds = sorted({len(line.records) for line in answer.lines})
+    share = " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys((shares[0], shares[-1])))
+    count = " to ".join(str(value) for value in dict.fromkeys((seeds[0], seeds[-1])))
+    hours = sum(record.content["wall_seconds"] for record in answer.records) / 3600
+    return (
+        f"Profile {answer.profile}, preset {answer.preset}: {count} of the paper's {answer.experiment.seeds} seeds, "
+        f"{share} of its gradient steps per run; {hours:.2f} core hours in all."
+    )
+
+
+def block(view: View, answer: Answer, stem: Path) -> Block:
+    """One figure or table of an experiment."""
+    title = f"{view.title} ({view.artefact})"
+    lines = answer.lines
+    match view.kind:
+        case "final_table":
+            return Block(title, table=tables.final_table(lines, view.metrics, answer.experiment.paper))
+        case "gating_table":
+            return Block(title, table=tables.gating_table(lines, answer.experiment.paper))
+        case "grid_table":
+            return Block(title, table=tables.grid_table(lines, view.metrics[0]))
+        case "curves":
+            figure = figures.curves(lines, view.metrics[0], title=view.title, ylabel="mean squared error")
+        case "loss":
+            figure = figures.curves(lines, "train.loss", title=view.title, ylabel="loss")
+        case "sampling":
+            figure = figures.sampling(lines, title=view.title)
+        case "latents":
+            figure = figures.latents(lines, view.metrics[0], title=view.title)
+    paths = figures.save(figure, stem)
+    figures.close(figure)
+    caption = f"{view.artefact} of the paper, ours: {', '.join(line.label for line in lines)}"
+    return Block(title, pictures=[Picture(path, caption) for path in paths if path.suffix == ".svg"])

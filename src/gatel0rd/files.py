@@ -1,0 +1,77 @@
+"""Files that are written whole or not at all, and tensor files that carry a checksum and never execute code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+class FileError(ValueError):
+    """A file that cannot be used; the message says why and what to do."""
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write next to the target, flush to disk, rename: a reader sees the old file or the new one, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON atomically, a line per top-level entry's start, numbers as they are."""
+    write_atomically(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def checksum(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+    """SHA-256 over names, types, shapes and contents."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], *, kind: str, metadata: dict[str, Any]) -> None:
+    """Write a safetensors file of some ``kind`` (dataset, model, checkpoint) with metadata and checksum inside."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    header = {"kind": f"gatel0rd {kind}", "sha256": checksum(contiguous), "metadata": json.dumps(metadata)}
+    write_atomically(path, save(contiguous, metadata=header))
+
+
+def load_arrays(path: Path, *, kind: str) -> tuple[Arrays, dict[str, Any]]:
+    """Read what :func:`save_arrays` wrote; a damaged file or one of another kind is a :class:`FileError`."""
+    if not path.is_file():
+        raise FileError(f"there is no {kind} file {path}")
+    try:
+        with safe_open(path, framework="np") as file:
+            header = file.metadata() or {}
+            found = header.get("kind", "a safetensors file of other software")
+            if found != f"gatel0rd {kind}":
+                raise FileError(f"{path} is {found}; expected a gatel0rd {kind}")
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except (SafetensorError, OSError) as error:
+        raise FileError(f"{path} is truncated or not a {kind} file ({error}); make it again or restore it") from error
+    if checksum(arrays) != header["sha256"]:
+        raise FileError(f"{path} is damaged: its content does not match the checksum inside; make it again or restore it")
+    return arrays, json.loads(header["metadata"])

@@ -1,0 +1,81 @@
+"""The paper's mathematics as pure functions: gates, penalties, gate statistics, sampling schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def retanh(s: Tensor) -> Tensor:
+    """Rectified tanh, a gate that can be exactly zero (Eq. 7): Λ(s) = max(0, tanh(s))."""
+    return torch.relu(torch.tanh(s))
+
+
+def heaviside(s: Tensor) -> Tensor:
+    """Step function with a straight-through gradient (Fig. 1c): Θ(s) = 1 if s > 0 else 0, dΘ/ds := 1."""
+    # s - s.detach() is exactly 0 for finite s, so the value stays exactly 0 or 1
+    return (s > 0).to(s.dtype) + (s - s.detach())
+
+
+GATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "retanh": retanh,
+    "sigmoid": torch.sigmoid,
+    "heaviside": heaviside,
+}
+"""Gate functions Λ by the name that ablations use."""
+
+
+def l0_penalty(gates: Tensor) -> Tensor:
+    """Share of open gates, the L0 term of Eq. 5: mean of Θ(Λ(s)).
+
+    Composed with :func:`retanh` its gradient with respect to s is tanh'(s) for open gates and 0 for closed ones.
+
+    Deviations: a mean over time, batch and dimensions, where Eq. 5 sums (the paper's λ values only fit means).
+    """
+    return heaviside(gates).mean()
+
+
+def l1_penalty(gates: Tensor) -> Tensor:
+    """Mean absolute gate activation (ablation 5)."""
+    return gates.abs().mean()
+
+
+def l2_penalty(gates: Tensor) -> Tensor:
+    """Mean squared gate activation (ablation 5)."""
+    return gates.square().mean()
+
+
+def squared_mean_penalty(gates: Tensor) -> Tensor:
+    """Square of the mean gate activation: what the authors' code calls L2 (preset ``reference``)."""
+    return gates.mean().square()
+
+
+PENALTIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "l0": l0_penalty,
+    "l1": l1_penalty,
+    "l2": l2_penalty,
+    "squared_mean": squared_mean_penalty,
+}
+"""Penalties on gate activations by the name that configurations use."""
+
+
+def open_rate(gates: Tensor) -> Tensor:
+    """Share of (time, sequence, dimension) with an open gate. Shape: (T, B, H) -> ()."""
+    return (gates > 0).double().mean()
+
+
+def open_times(gates: Tensor) -> Tensor:
+    """Share of (time, sequence) at which any gate is open. Shape: (T, B, H) -> ()."""
+    return (gates > 0).any(dim=-1).double().mean()
+
+
+def dims_used(gates: Tensor) -> Tensor:
+    """Share of (sequence, dimension) whose gate opens at least once. Shape: (T, B, H) -> ()."""
+    return (gates > 0).any(dim=0).double().mean()
+
+
+def sampling_probability(epoch: int, *, decay: float, minimum: float) -> float:
+    """Probability of feeding the real input in scheduled sampling: p_i = max(k^i, p_min)."""
+    return max(decay**epoch, minimum)

@@ -1,0 +1,182 @@
+"""A recurrent model of how observations follow from actions (Fig. 1d)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gatel0rd.cells import State, build_cell
+from gatel0rd.config import WorldModelConfig
+from gatel0rd.mlp import fan_in_widths, reset_linear, tanh_mlp
+from gatel0rd.unroll import Column, scan
+
+
+class Prediction(NamedTuple):
+    """One step of a world model: predicted next observation [B, O], next state, gates [B, G] or None."""
+
+    observation: Tensor
+    state: State
+    gates: Tensor | None
+
+
+class Rollout(NamedTuple):
+    """A world model run over time: predictions [T, B, O], latents [T, B, H], gates [T, B, G] or None, final state."""
+
+    predictions: Tensor
+    latents: Tensor
+    gates: Tensor | None
+    state: State
+
+
+class WorldModel(nn.Module):
+    r"""f_init, f_pre, a recurrent core and f_post around a residual prediction.
+
+    .. math::
+        h_0 = f_{init}(x_1, …, x_k),\quad ŷ_t, h_t = core(f_{pre}(x_t), h_{t-1}),\quad
+        ô_{t+1} = o_t + c · f_{post}(ŷ_t),\quad x_t = (a_t, o_t)
+
+    where o_t is what was fed in: the real observation or the model's own last prediction.
+
+    Shape: all sequences have time first: observations [T, B, O], actions [T, B, A] (A = 0 is allowed).
+    """
+
+    def __init__(
+        self,
+        config: WorldModelConfig,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        input_size, features = config.observation_size + config.action_size, config.feature_size
+        pre_widths = fan_in_widths(config.pre_layers, features)
+        self.pre = tanh_mlp(input_size, pre_widths, last_tanh=True, device=device, dtype=dtype)
+        self.core = build_cell(config.cell, features, features, device=device, dtype=dtype)
+        hidden_widths = fan_in_widths(config.init_layers, features)[:-1]
+        self.init = nn.ModuleList(
+            tanh_mlp(
+                config.init_steps * input_size,
+                [*hidden_widths, cell.latent_size],
+                last_tanh=True,
+                device=device,
+                dtype=dtype,
+            )
+            for cell in self.core.cells
+            if config.init_layers > 0
+        )
+        post_widths = [*fan_in_widths(config.post_layers, features)[1:], config.observation_size]
+        self.post = tanh_mlp(self.core.output_size, post_widths, last_tanh=False, device=device, dtype=dtype)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all weights afresh."""
+        for part in (self.pre, self.init, self.post):
+            reset_linear(part, generator)
+        self.core.reset_parameters(generator)
+
+    def initial(self, observations: Tensor, actions: Tensor) -> State:
+        """h_0 from the first ``init_steps`` inputs (later ones are ignored), or zeros without f_init.
+
+        Shape: observations [T, B, O], actions [T, B, A] with T >= init_steps.
+        """
+        if not len(self.init):
+            return self.core.initial_state(observations.shape[1], observations)
+        first = self.config.init_steps
+        if len(observations) < first:
+            raise ValueError(f"got {len(observations)} observations; f_init needs the first {first} inputs")
+        inputs = torch.cat([actions[:first], observations[:first]], dim=-1)
+        inputs = inputs.transpose(0, 1).flatten(1)  # [k, B, A+O] -> [B, k·(A+O)]
+        return self.core.state_from(torch.cat([network(inputs) for network in self.init], dim=-1))
+
+    def step(
+        self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None = None
+    ) -> Prediction:
+        """Predict the next observation. Shape: observation [B, O], action [B, A]."""
+        features = self.pre(torch.cat([action, observation], dim=-1))
+        output, state, gates = self.core(features, state, noise_t)
+        return Prediction(observation + self.config.residual_scale * self.post(output), state, gates)
+
+    def rollout(self, state: State, observation: Tensor, actions: Tensor) -> Rollout:
+        """Free-running prediction of what a sequence of actions leads to.
+
+        Shape: observation [B, O] is the last real one; actions [T, B, A].
+        """
+        return self._run(state, observation, None, actions, None, None)
+
+    def forward(
+        self, observations: Tensor, actions: Tensor, feed: Tensor | None = None, noise: Tensor | None = None
+    ) -> Rollout:
+        """Predict every next observation of a batch of sequences, starting from f_init.
+
+        Args:
+            observations: real observations [T, B, O].
+            actions: [T, B, A].
+            feed: True where the real observation is fed in, False where the model's prediction is, [T, B]; all real
+                (teacher forcing) if not given. The first ``init_steps`` steps are always real.
+            noise: gate noise, from :meth:`sample_noise`.
+        """
+        self._check(observations, actions)
+        if feed is not None:
+            feed = feed.clone()
+            feed[: self.config.init_steps] = True
+        return self._run(
+            self.initial(observations, actions), observations[0], observations, actions, feed, noise
+        )
+
+    def free_run(self, observations: Tensor, actions: Tensor, real_steps: int | None = None) -> Rollout:
+        """As :meth:`forward`, real observations only for the first ``real_steps`` steps (``init_steps`` by default)."""
+        real_steps = self.config.init_steps if real_steps is None else real_steps
+        feed = torch.zeros(observations.shape[:2], dtype=torch.bool, device=observations.device)
+        feed[:real_steps] = True
+        return self(observations, actions, feed)
+
+    def sample_noise(
+        self, steps: int, batch_size: int, generator: torch.Generator | None = None
+    ) -> Tensor | None:
+        """Gate noise for one training pass."""
+        return self.core.sample_noise(steps, batch_size, next(self.parameters()), generator)
+
+    def _run(
+        self,
+        state: State,
+        observation: Tensor,
+        observations: Tensor | None,
+        actions: Tensor,
+        feed: Tensor | None,
+        noise: Tensor | None,
+    ) -> Rollout:
+        def step(
+            carry: tuple[State, Tensor], real: Column, action: Tensor, feed_t: Column, noise_t: Column
+        ) -> tuple[tuple[State, Tensor], tuple[Column, ...]]:
+            state, predicted = carry
+            if real is None:
+                fed = predicted
+            elif feed_t is None:
+                fed = real
+            else:
+                fed = torch.where(feed_t.unsqueeze(-1), real, predicted)
+            prediction, state, gates = self.step(state, fed, action, noise_t)
+            return (state, prediction), (prediction, self.core.latents(state), gates)
+
+        carry, columns = scan(step, (state, observation), (observations, actions, feed, noise))
+        predictions, latents, gates = columns
+        assert predictions is not None and latents is not None
+        return Rollout(predictions, latents, gates, carry[0])
+
+    def _check(self, observations: Tensor, actions: Tensor) -> None:
+        config, weight = self.config, next(self.parameters())
+        for name, tensor, size in (
+            ("observations", observations, config.observation_size),
+            ("actions", actions, config.action_size),
+        ):
+            if tensor.dim() != 3 or tensor.shape[-1] != size:
+                raise ValueError(f"{name} have shape {tuple(tensor.shape)}; expected (T, B, {size})")
+            if tensor.dtype != weight.dtype:
+                raise ValueError(f"{name} are {tensor.dtype}; the model's weights are {weight.dtype}")
+        if observations.shape[:2] != actions.shape[:2]:
+            raise ValueError(
+                f"observations have (T, B) = {tuple(observations.shape[:2])} and actions "
+                f"{tuple(actions.shape[:2])}; expected the same"
+            )

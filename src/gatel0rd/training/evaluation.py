@@ -1,0 +1,37 @@
+"""Prediction errors and gate statistics of a world model on a data set."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gatel0rd.functional import dims_used, open_rate, open_times
+from gatel0rd.models import Rollout, WorldModel
+
+SEQUENCES_AT_ONCE = 3200
+
+
+@torch.no_grad()
+def evaluate(model: WorldModel, observations: Tensor, actions: Tensor) -> dict[str, float]:
+    """Free-running evaluation without gate noise: mean squared error, and gate statistics where there are gates.
+
+    Shape: observations [T, B, O], actions [T, B, A] (the last action has no successor and is not used).
+    """
+    rollouts = [
+        model.free_run(o[:-1], a[:-1])
+        for o, a in zip(observations.split(SEQUENCES_AT_ONCE, 1), actions.split(SEQUENCES_AT_ONCE, 1), strict=True)
+    ]
+    predictions = torch.cat([rollout.predictions for rollout in rollouts], dim=1)
+    measures = {"error": (predictions - observations[1:]).double().square().mean().item()}
+    gates = join_gates(rollouts)
+    if gates is not None:
+        measures["open_rate"] = open_rate(gates).item()
+        measures["open_times"] = open_times(gates).item()
+        measures["dims_used"] = dims_used(gates).item()
+    return measures
+
+
+def join_gates(rollouts: list[Rollout]) -> Tensor | None:
+    """The gates of several batches side by side, [T, ΣB, G]."""
+    parts = [rollout.gates for rollout in rollouts if rollout.gates is not None]
+    return torch.cat(parts, dim=1) if parts else None

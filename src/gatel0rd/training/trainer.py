@@ -1,0 +1,242 @@
+"""Training of world models: Adam, clipping, scheduled sampling, evaluation, checkpoints (Suppl. B.1).
+
+All randomness of an epoch is drawn from a generator that is seeded with (seed, epoch), so that a checkpoint needs
+no generator state and a resumed run ends bit-identical to one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gatel0rd.config import TrainConfig, WorldModelConfig, content_hash
+from gatel0rd.data import Dataset
+from gatel0rd.files import FileError, load_arrays, save_arrays, write_atomically
+from gatel0rd.functional import PENALTIES, open_rate, sampling_probability
+from gatel0rd.models.files import load_weights, model_arrays
+from gatel0rd.models.world_model import WorldModel
+from gatel0rd.training.evaluation import evaluate
+
+Metrics = dict[str, Any]
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the message says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Losses:
+    """The terms of the loss of Eq. 5, unweighted, and the share of open gates (None for cells without gates)."""
+
+    task: Tensor
+    penalty: Tensor | None = None
+    open_rate: Tensor | None = None
+
+    def total(self, sparsity_weight: float) -> Tensor:
+        return self.task if self.penalty is None else self.task + sparsity_weight * self.penalty
+
+
+class Trainer:
+    """Trains one world model in one directory, and goes on where a killed predecessor stopped.
+
+    The directory holds ``metrics.jsonl`` (a line per epoch) and ``checkpoint.safetensors``.
+
+    Args:
+        model_config, config: what to train, and how.
+        train: training data.
+        evaluations: data sets on which the free-running error is measured every ``evaluate_every`` epochs.
+        seed: of the weights and of everything drawn while training.
+        directory: where metrics and checkpoints go.
+        checkpoint_seconds: time between checkpoints; one is also written at the end.
+    """
+
+    def __init__(
+        self,
+        model_config: WorldModelConfig,
+        config: TrainConfig,
+        train: Dataset,
+        evaluations: Mapping[str, Dataset],
+        *,
+        seed: int,
+        directory: Path,
+        checkpoint_seconds: float = 30.0,
+    ) -> None:
+        self.config, self.seed, self.directory = config, seed, directory
+        self.checkpoint_seconds = checkpoint_seconds
+        self.model = WorldModel(model_config)
+        self.model.reset_parameters(torch.Generator().manual_seed(_mix(seed, -1)))
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, foreach=True
+        )
+        self.observations, self.actions = time_first(train, model_config)
+        self.strata = torch.from_numpy(train.strata)
+        self.evaluations = {name: time_first(data, model_config) for name, data in evaluations.items()}
+        self.epoch = 0
+        self.seconds = 0.0
+        self.history: list[Metrics] = []
+        self.identity = content_hash(model_config) + content_hash(config) + str(seed)
+        directory.mkdir(parents=True, exist_ok=True)
+        if self.checkpoint_path.exists():
+            self._restore()
+        else:
+            self.metrics_path.unlink(missing_ok=True)  # of a predecessor that died before its first checkpoint
+
+    @property
+    def checkpoint_path(self) -> Path:
+        return self.directory / "checkpoint.safetensors"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.directory / "metrics.jsonl"
+
+    def run(self, on_epoch: Callable[[Metrics], None] = lambda metrics: None) -> WorldModel:
+        """Train until the last epoch; ``on_epoch`` sees the metrics of each."""
+        saved = time.monotonic()
+        self._started = saved - self.seconds
+        with self.metrics_path.open("a") as file:
+            if not self.history:
+                self._record(file, {"epoch": 0, "evaluation": self._evaluate()})
+            while self.epoch < self.config.epochs:
+                metrics = self._train_epoch()
+                self.epoch += 1
+                metrics["epoch"] = self.epoch
+                if self.epoch % self.config.evaluate_every == 0 or self.epoch == self.config.epochs:
+                    metrics["evaluation"] = self._evaluate()
+                self._record(file, metrics)
+                on_epoch(metrics)
+                if time.monotonic() - saved > self.checkpoint_seconds or self.epoch == self.config.epochs:
+                    os.fsync(file.fileno())
+                    self.save_checkpoint()
+                    saved = time.monotonic()
+        return self.model.eval()
+
+    def losses(self, observations: Tensor, actions: Tensor, feed: Tensor | None, noise: Tensor | None) -> Losses:
+        """The loss terms of one batch. Shape: observations [T, B, O], actions [T, B, A], feed [T-1, B]."""
+        predictions, _, gates, _ = self.model(observations[:-1], actions[:-1], feed, noise)
+        task = (predictions - observations[1:]).square().mean()
+        if gates is None:
+            return Losses(task=task)
+        return Losses(task=task, penalty=PENALTIES[self.config.penalty](gates), open_rate=open_rate(gates))
+
+    def save_checkpoint(self) -> None:
+        """Write weights, optimizer and epoch to one file, atomically."""
+        arrays = {f"model.{name}": array for name, array in model_arrays(self.model).items()}
+        step = 0
+        for name, parameter in self.model.named_parameters():
+            state = self.optimizer.state[parameter]
+            for moment in ("exp_avg", "exp_avg_sq"):
+                arrays[f"{moment}.{name}"] = state[moment].numpy()
+            step = int(state["step"])
+        metadata = {"epoch": self.epoch, "step": step, "identity": self.identity}
+        save_arrays(self.checkpoint_path, arrays, kind="checkpoint", metadata=metadata)
+
+    def _train_epoch(self) -> Metrics:
+        config, model = self.config, self.model.train()
+        generator = torch.Generator().manual_seed(_mix(self.seed, self.epoch))
+        probability = 1.0
+        if not config.teacher_forcing:
+            probability = sampling_probability(
+                self.epoch, decay=config.sampling_decay, minimum=config.sampling_minimum
+            )
+        steps = len(self.observations) - 1
+        sums: dict[str, float] = {}
+        batches = stratified_order(self.strata, generator).split(config.batch_size)
+        for index in batches:
+            feed = None
+            if not config.teacher_forcing:
+                feed = torch.rand(steps, len(index), generator=generator) < probability
+            noise = model.sample_noise(steps, len(index), generator)
+            losses = self.losses(self.observations[:, index], self.actions[:, index], feed, noise)
+            total = losses.total(config.sparsity_weight)
+            if not math.isfinite(total.item()):
+                raise TrainingError(
+                    f"the loss became {total.item()} in epoch {self.epoch + 1}; lower the learning rate "
+                    f"(now {config.learning_rate}) or check the data for extreme values"
+                )
+            self.optimizer.zero_grad()
+            total.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm, foreach=True)
+            self.optimizer.step()
+            for name, term in (
+                ("loss", total),
+                ("task_loss", losses.task),
+                ("penalty", losses.penalty),
+                ("open_rate", losses.open_rate),
+            ):
+                if term is not None:
+                    sums[name] = sums.get(name, 0.0) + term.item()
+        model.eval()
+        return {**{name: value / len(batches) for name, value in sums.items()}, "sampling_probability": probability}
+
+    def _evaluate(self) -> dict[str, dict[str, float]]:
+        self.model.eval()
+        return {name: evaluate(self.model, *data) for name, data in self.evaluations.items()}
+
+    def _record(self, file: Any, metrics: Metrics) -> None:
+        self.seconds = time.monotonic() - self._started  # earlier attempts included
+        metrics["seconds"] = round(self.seconds, 2)
+        self.history.append(metrics)
+        file.write(json.dumps(metrics) + "\n")
+        file.flush()
+
+    def _restore(self) -> None:
+        arrays, metadata = load_arrays(self.checkpoint_path, kind="checkpoint")
+        if metadata["identity"] != self.identity:
+            raise FileError(
+                f"{self.checkpoint_path} was written by a run with another model, training configuration or seed; "
+                "use another directory, or delete this one to start over"
+            )
+        parts: dict[str, dict[str, np.ndarray[Any, Any]]] = {"model": {}, "exp_avg": {}, "exp_avg_sq": {}}
+        for key, array in arrays.items():
+            part, _, name = key.partition(".")
+            parts[part][name] = array
+        load_weights(self.model, parts["model"], self.checkpoint_path)
+        for name, parameter in self.model.named_parameters():
+            self.optimizer.state[parameter] = {
+                "step": torch.tensor(float(metadata["step"])),
+                "exp_avg": torch.from_numpy(parts["exp_avg"][name].copy()),
+                "exp_avg_sq": torch.from_numpy(parts["exp_avg_sq"][name].copy()),
+            }
+        self.epoch = metadata["epoch"]
+        lines = self.metrics_path.read_text().splitlines()
+        # what was logged after the checkpoint happens again; a line cut short by a kill can only be among that
+        self.history = [json.loads(line) for line in lines[: self.epoch + 1]]
+        self.seconds = self.history[-1]["seconds"]
+        write_atomically(self.metrics_path, "".join(json.dumps(metrics) + "\n" for metrics in self.history))
+
+
+def time_first(data: Dataset, model: WorldModelConfig) -> tuple[Tensor, Tensor]:
+    """Observations and actions as tensors with time first; data that does not fit the model is an error."""
+    for name, array, expected in (
+        ("observations", data.observations, model.observation_size),
+        ("actions", data.actions, model.action_size),
+    ):
+        if array.shape[-1] != expected:
+            raise ValueError(f"{name} of {data.recipe.name} have {array.shape[-1]} columns; the model has {expected}")
+    observations, actions = (torch.from_numpy(array) for array in (data.observations, data.actions))
+    return observations.transpose(0, 1).contiguous(), actions.transpose(0, 1).contiguous()
+
+
+def stratified_order(strata: Tensor, generator: torch.Generator) -> Tensor:
+    """A random order in which every stretch holds its share of each stratum. Shape: [N] -> [N]."""
+    shuffled = torch.randperm(len(strata), generator=generator)
+    position = torch.empty(len(strata), dtype=torch.float64)
+    for stratum in strata.unique():
+        members = shuffled[strata[shuffled] == stratum]
+        position[members] = torch.arange(len(members), dtype=torch.float64) / len(members)
+    return position.argsort(stable=True)
+
+
+def _mix(seed: int, epoch: int) -> int:
+    """One number out of two, so that neighbouring seeds and epochs share nothing."""
+    return int(np.random.SeedSequence([seed, epoch + 1]).generate_state(1, np.uint64)[0] >> np.uint64(1))
