@@ -7,11 +7,12 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
+from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
 from gatel0rd.config import Preset
@@ -35,12 +36,17 @@ def list_experiments(
         write_json(json, entries)
         console.print(f"wrote {len(entries)} experiments to {json}")
         return
-    table = Table("id", "what", "in the paper", "runs", "smoke", "quick", "paper", title="core time per seed of all runs")
+    table = Table(
+        Column("id", no_wrap=True),
+        Column("in the paper"),
+        Column("runs", justify="right"),
+        *(Column(profile, justify="right", no_wrap=True) for profile in ("smoke", "quick", "paper")),
+        title="Experiments, and the core time of one seed",
+        box=box.SIMPLE_HEAD,
+    )
     for entry in entries:
         costs = (duration(entry["core_seconds_per_seed"][profile]) for profile in ("smoke", "quick", "paper"))
-        table.add_row(
-            entry["id"], entry["title"], ", ".join(entry["artefacts"]), str(len(entry["variants"])), *costs
-        )
+        table.add_row(entry["id"], ", ".join(entry["artefacts"]), str(len(entry["variants"])), *costs)
     console.print(table)
     console.print("Run one with `gatel0rd run ID --profile quick`, then `gatel0rd report`.")
 
@@ -73,7 +79,9 @@ def run(
 
 
 def report(
-    ids: Positional[Annotated[tuple[str, ...], arg(metavar="IDS", help="Experiments to show; all if none is given.")]] = (),
+    ids: Positional[
+        Annotated[tuple[str, ...], arg(metavar="IDS", help="Experiments to show; all if none is given.")]
+    ] = (),
     out: OutDirectory = Path("runs"),
     records: Annotated[
         tuple[Path, ...], arg(metavar="DIR", help="Where to look for records; the --out directory if not given.")
@@ -85,15 +93,14 @@ def report(
     console.print(f"wrote {make_report(records or (out,), out, ids)}")
 
 
-def data(
-    action: Positional[Annotated[Literal["make"], arg(help="What to do: make generates the files.")]],
+def data_make(
     name: Positional[Annotated[str, arg(metavar="NAME", help="Scenario (rrc) or scenario/policy (rrc/time).")]],
     sequences: Annotated[int | None, arg(metavar="N", help="Sequences per split; the paper's if not given.")] = None,
     preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
     seed: int = 0,
     out: OutDirectory = Path("runs/data"),
 ) -> None:
-    """Generate data sets (`gatel0rd data make rrc`): training, validation and test split of each policy."""
+    """Generate the data sets of a scenario: training, validation and test split of each policy."""
     from rich.progress import track
 
     from gatel0rd.data import generate
@@ -115,7 +122,8 @@ def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> N
 
     runs = plan(find("rrc/generalization"), profile="demo", seeds=[0], cells=["gatel0rd", "gru"])
     train(runs, out, workers=workers, resume=True)
-    path = make_report([out], out, title="GateL0RD demo: Robot Remote Control")
+    shown = ("rrc/generalization", "rrc/gating", "rrc/latents", "rrc/loss")
+    path = make_report([out], out, shown, title="GateL0RD demo: Robot Remote Control")
     console.print(f"Open the report in a browser: {path}")
 
 
@@ -156,15 +164,16 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-COMMANDS = {"list": list_experiments, "run": run, "report": report, "data": data, "demo": demo}
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``gatel0rd``."""
     description = "GateL0RD: recurrent networks whose latent state changes sparsely, and the paper behind them."
-    app = tyro.extras.SubcommandApp()
-    for name, function in COMMANDS.items():
-        app.command(function, name=name)
+    app, data = tyro.extras.SubcommandApp(), tyro.extras.SubcommandApp()
+    data.command(name="make")(data_make)
+    app.command(name="list")(list_experiments)
+    app.command(run)
+    app.command(report)
+    app.command(data, name="data", help="Data sets of the paper's scenarios.")
+    app.command(demo)
     try:
         app.cli(prog="gatel0rd", description=description, args=arguments)
     except (ValueError, FileNotFoundError) as error:

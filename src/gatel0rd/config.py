@@ -75,9 +75,7 @@ class DataRecipe:
     @property
     def name(self) -> str:
         """File name without ending."""
-        return (
-            f"{self.scenario}-{self.policy}-{self.split}-{self.preset}-{self.sequences}x{self.steps}-seed{self.seed}"
-        )
+        return f"{self.scenario}-{self.policy}-{self.split}-{self.preset}-{self.sequences}x{self.steps}-seed{self.seed}"
 
 
 T = TypeVar("T")
@@ -101,9 +99,8 @@ def from_json(kind: type[T], plain: dict[str, Any]) -> T:
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             values[name] = from_json(hint, value)
         elif isinstance(value, list):
-            item = getattr(hint, "__args__", (None,))[0]
-            nested = isinstance(item, type) and dataclasses.is_dataclass(item)
-            values[name] = tuple(from_json(item, entry) if nested else entry for entry in value)
+            item: Any = getattr(hint, "__args__", (None,))[0]
+            values[name] = tuple(from_json(item, entry) if isinstance(entry, dict) else entry for entry in value)
         else:
             values[name] = value
     return kind(**values)

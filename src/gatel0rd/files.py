@@ -69,9 +69,11 @@ def load_arrays(path: Path, *, kind: str) -> tuple[Arrays, dict[str, Any]]:
             found = header.get("kind", "a safetensors file of other software")
             if found != f"gatel0rd {kind}":
                 raise FileError(f"{path} is {found}; expected a gatel0rd {kind}")
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise FileError(f"{path} is truncated or not a {kind} file ({error}); make it again or restore it") from error
     if checksum(arrays) != header["sha256"]:
-        raise FileError(f"{path} is damaged: its content does not match the checksum inside; make it again or restore it")
+        raise FileError(
+            f"{path} is damaged: its content does not match the checksum inside; make it again or restore it"
+        )
     return arrays, json.loads(header["metadata"])

@@ -162,9 +162,7 @@ class GateL0RD(nn.Module):
         net_layers: int = 1,
     ) -> None:
         super().__init__()
-        _check_sizes(
-            input_size=input_size, hidden_size=hidden_size, output_size=output_size, num_layers=num_layers
-        )
+        _check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size, num_layers=num_layers)
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}; expected a probability between 0 and 1")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, output_size or hidden_size

@@ -78,9 +78,10 @@ def unroll(
             next_state = select(active_t, next_state, state)
         return next_state, (output, cell.latents(next_state), gates)
 
-    state, (outputs, latents, gates) = scan(step, zeros if state is None else state, (x, noise, resets, active))
+    start = zeros if state is None else state
+    final, (outputs, latents, gates) = scan(step, start, (x, noise, resets, active))
     assert outputs is not None and latents is not None
-    return Unrolled(outputs, latents, gates, state)
+    return Unrolled(outputs, latents, gates, final)
 
 
 def _stack_time(column: tuple[Column, ...]) -> Column:

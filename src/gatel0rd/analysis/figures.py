@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 
@@ -22,7 +23,7 @@ COLORS = {
     "clockwork": "#b5772c",
 }
 EXTRA_COLORS = ("#2f6fa7", "#6f9a3e", "#8569b0", "#b5772c", "#4d4d4d")
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
     "axes.spines.top": False,
@@ -40,13 +41,29 @@ STYLE = {
 FORMATS = ("png", "svg")
 
 
+P = ParamSpec("P")
+
+
+def styled(make: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Let a function draw in our style."""
+
+    @functools.wraps(make)
+    def draw(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        import matplotlib.pyplot as plt
+
+        with plt.rc_context(STYLE):
+            return make(*args, **kwargs)
+
+    return draw
+
+
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write PNG and SVG next to each other; the same figure gives the same bytes."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(f".{ending}") for ending in FORMATS]
     for path in paths:
         metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        figure.savefig(path, dpi=160, metadata=metadata)  # type: ignore[arg-type]
+        figure.savefig(path, dpi=160, metadata=metadata)
     return paths
 
 
@@ -64,9 +81,12 @@ def color_of(line: Line, lines: Sequence[Line]) -> str:
     return COLORS[line.cell] if position == 0 else EXTRA_COLORS[(position - 1) % len(EXTRA_COLORS)]
 
 
+@styled
 def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: bool = True) -> Figure:
     """Mean over seeds with a shaded standard deviation, over epochs."""
-    figure, axes = _figure(4.2, 3.0)
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
     for line in lines:
         curve = line.curve(metric)
         if curve is None:
@@ -90,6 +110,7 @@ def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: 
     return figure
 
 
+@styled
 def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int = 2) -> Figure:
     """A column per network: real and predicted positions on top, latent states relative to h_0 below, per seed."""
     import matplotlib.pyplot as plt
@@ -97,11 +118,14 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
     shown = [(line, sorted(line.records, key=lambda record: record.seed)[:max_seeds]) for line in lines]
     shown = [(line, records) for line, records in shown if records]
     depth = 2 + max((len(records) for _, records in shown), default=1)
-    with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(
-            depth, max(1, len(shown)), figsize=(3.1 * max(1, len(shown)), 1.35 * depth), sharex=True, squeeze=False,
-            layout="constrained",
-        )  # fmt: skip
+    figure, grid = plt.subplots(
+        depth,
+        max(1, len(shown)),
+        figsize=(3.1 * max(1, len(shown)), 1.35 * depth),
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
+    )
     for column, (line, records) in enumerate(shown):
         first = records[0].content["measures"]["examples"][example]
         for row, (name, dims) in enumerate((("agent", (0, 1)), ("robot", (2, 3)))):
@@ -120,6 +144,7 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
     return figure
 
 
+@styled
 def sampling(lines: Sequence[Line], *, title: str) -> Figure:
     """Probability of feeding the real input, over epochs."""
     figure = curves(lines[:1], "train.sampling_probability", title=title, ylabel="probability", log=False)
@@ -129,21 +154,15 @@ def sampling(lines: Sequence[Line], *, title: str) -> Figure:
     return figure
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
-    import matplotlib.pyplot as plt
-
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
-    return figure, axes
-
-
 def _positions(axes: Axes, example: dict[str, list[list[float]]], dims: Sequence[int], name: str) -> None:
     observed, predicted = np.array(example["observations"]), np.array(example["predictions"])
     time = np.arange(1, len(observed) + 1)
     for dim, color in zip(dims, ("#9b363e", "#636a86"), strict=True):
-        axes.plot(time, observed[:, dim], color=color, linewidth=1.2)
-        axes.plot(time, predicted[:, dim], ".", color=color, markersize=2.6, alpha=0.75)
-    axes.set(ylim=(-1.25, 1.25), ylabel=f"{name}\nx red, y blue" if name else "")
+        axes.plot(time, observed[:, dim], color=color, linewidth=1.2, label="xy"[dim % 2])
+        axes.plot(time, predicted[:, dim], ".", color=color, markersize=2.6, alpha=0.75, label="predicted")
+    axes.set(ylim=(-1.25, 1.25), ylabel=name)
+    if name == "agent":
+        axes.legend(fontsize=6, ncols=4, loc="upper left", borderaxespad=0, columnspacing=1, handlelength=1)
     _mark_onset(axes, example)
 
 
@@ -153,7 +172,8 @@ def _latent_states(axes: Axes, example: dict[str, list[list[float]]]) -> None:
     axes.set_ylim(-2.1, 2.1)
     if example["gates"] is not None:
         opened = np.flatnonzero((np.array(example["gates"]) > 0).any(axis=1))
-        axes.plot(opened, np.full(len(opened), -1.95), "|", color="black", markersize=6, label="gate open")
+        axes.plot(opened, np.full(len(opened), -1.95), "|", color="black", markersize=6, label="a gate is open")
+        axes.legend(fontsize=6, loc="upper left", borderaxespad=0, handletextpad=0.2)
     _mark_onset(axes, example)
 
 

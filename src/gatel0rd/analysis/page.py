@@ -28,7 +28,8 @@ h3 { font: 600 15px/1.4 system-ui, sans-serif; margin: 22px 0 6px; }
 .claim { border-left: 3px solid var(--accent); padding: 2px 0 2px 14px; margin: 12px 0; }
 .note, footer { color: var(--soft); font: 14px/1.5 system-ui, sans-serif; }
 code { background: #f2f0eb; padding: 2px 7px; border-radius: 4px; }
-.figures { display: flex; flex-wrap: wrap; gap: 20px; align-items: flex-start; }
+.blocks { display: flex; flex-wrap: wrap; gap: 0 24px; align-items: flex-start; }
+.blocks > div { max-width: 100%; }
 figure { margin: 8px 0; background: white; border: 1px solid var(--line); border-radius: 6px; padding: 10px; }
 figure img { display: block; max-width: 100%; height: auto; }
 figcaption { color: var(--soft); font: 13px/1.4 system-ui, sans-serif; padding: 6px 4px 0; }
@@ -51,10 +52,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Block:
-    """A heading, with pictures and a table below it."""
+    """A heading with a table or a picture below it."""
 
     title: str
-    pictures: Sequence[Picture] = ()
+    picture: Picture | None = None
     table: Table | None = None
 
 
@@ -98,18 +99,19 @@ def _section(section: Section) -> str:
         f"<p>{html.escape(section.question)}</p>"
         f'<p class="claim">The paper: {html.escape(section.claim)}</p>'
         f'<p class="note">{html.escape(section.scale)} Run it: <code>{html.escape(section.command)}</code></p>'
-        f"{blocks}</section>"
+        f'<div class="blocks">{blocks}</div></section>'
     )
 
 
 def _block(block: Block) -> str:
-    pictures = "".join(
-        f'<figure><img alt="{html.escape(picture.caption)}" src="{_data_uri(picture.path)}">'
-        f"<figcaption>{html.escape(picture.caption)}</figcaption></figure>"
-        for picture in block.pictures
-    )
-    table = f'<div class="scroll">{block.table.html()}</div>' if block.table is not None else ""
-    return f'<h3>{html.escape(block.title)}</h3><div class="figures">{pictures}</div>{table}'
+    content = f"<h3>{html.escape(block.title)}</h3>"
+    if block.picture is not None:
+        caption = html.escape(block.picture.caption)
+        content += f'<figure><img alt="{caption}" src="{_data_uri(block.picture.path)}">'
+        content += f"<figcaption>{caption}</figcaption></figure>"
+    if block.table is not None:
+        content += f'<div class="scroll">{block.table.html()}</div>'
+    return f"<div>{content}</div>"
 
 
 def _anchor(section: Section) -> str:

@@ -94,6 +94,23 @@ def gating_table(lines: Sequence[Line], paper: PaperValues) -> Table:
     return Table(["input", "gate open, ours", "the paper's", "gate closed, ours", "the paper's"], rows)
 
 
+GATE_STATISTICS = {
+    "open_rate": "open gates (time, sequence, dimension)",
+    "open_times": "steps with any open gate",
+    "dims_used": "dimensions used per sequence",
+}
+
+
+def gate_table(lines: Sequence[Line], datasets: Sequence[str]) -> Table:
+    """How often gates are open, as shares."""
+    rows = [
+        [f"{line.label}, {dataset}", *(plus_minus(line.summary(f"{dataset}.{name}")) for name in GATE_STATISTICS)]
+        for line in lines
+        for dataset in datasets
+    ]
+    return Table(["data set", *GATE_STATISTICS.values()], rows)
+
+
 def grid_table(lines: Sequence[Line], metric: str) -> Table:
     """A row per network, a column per learning rate; the lowest mean of each row is marked."""
     rates = sorted({rate for line in lines for rate in _rates(line)}, reverse=True)

@@ -26,7 +26,9 @@ def generate(recipe: DataRecipe) -> Dataset:
     if recipe.scenario not in GENERATORS:
         raise ValueError(f"there is no scenario {recipe.scenario!r}; there are {', '.join(GENERATORS)}")
     if recipe.sequences < 1 or recipe.steps < 2:
-        raise ValueError(f"{recipe.sequences} sequences of {recipe.steps} steps; expected at least 1 of at least 2 steps")
+        raise ValueError(
+            f"{recipe.sequences} sequences of {recipe.steps} steps; expected at least 1 of at least 2 steps"
+        )
     return GENERATORS[recipe.scenario](recipe)
 
 

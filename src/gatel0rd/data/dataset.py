@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.config import DataRecipe, from_json, to_json
-from gatel0rd.files import FileError, load_arrays, save_arrays
+from gatel0rd.files import Arrays, FileError, load_arrays, save_arrays
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Dataset:
     def save(self, directory: Path) -> Path:
         """Write ``directory/<recipe name>.safetensors`` with the recipe and a checksum inside."""
         path = directory / f"{self.recipe.name}.safetensors"
-        arrays = {"observations": self.observations, "actions": self.actions, "strata": self.strata}
+        arrays: Arrays = {"observations": self.observations, "actions": self.actions, "strata": self.strata}
         labels = {f"label.{name}": array for name, array in self.labels.items()}
         save_arrays(path, {**arrays, **labels}, kind="dataset", metadata={"recipe": to_json(self.recipe)})
         return path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,7 +60,7 @@ def generate(recipe: DataRecipe) -> Dataset:
     words = f"{recipe.policy} {recipe.split} {recipe.preset}".encode()
     generator = np.random.default_rng([recipe.seed, *words])
     half = recipe.sequences // 2
-    kept: dict[bool, list[tuple[NDArray[np.float32], ...]]] = {True: [], False: []}
+    kept: dict[bool, list[tuple[NDArray[Any], ...]]] = {True: [], False: []}
     missing = {True: half, False: half}
     while any(missing.values()):
         actions = sample_actions(recipe, ROLLOUTS_AT_ONCE, generator)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -52,7 +53,7 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         render_size: height of the picture in pixels; it is twice as wide.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 15}
+    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": 15}  # noqa: RUF012
 
     def __init__(
         self,
@@ -73,9 +74,7 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         self._controlled = np.array(False)
         self._trails: list[tuple[Array, Array]] = []
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Start anew; ``options`` may set ``agent`` and ``robot`` positions (both in their rooms' coordinates)."""
         super().reset(seed=seed)
         options = options or {}
@@ -109,7 +108,6 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
             import pygame
 
             pygame.display.quit()
-            pygame.quit()
             self._window = None
 
     def _observation(self) -> Array:
@@ -124,7 +122,7 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         import pygame
 
         if self._window is None:
-            pygame.init()
+            pygame.display.init()
             self._window = pygame.display.set_mode((2 * self.render_size, self.render_size))
             pygame.display.set_caption("Robot Remote Control")
         pygame.event.pump()
@@ -144,7 +142,7 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         def place(position: Array, room: int) -> Array:
             return np.array([(position[0] + 1.1) * unit + room * size, (1.1 - position[1]) * unit])
 
-        def box(center: Array, half: Array | float) -> list[tuple[float, float]]:
+        def box(center: Array, half: Sequence[float] | float) -> list[tuple[float, float]]:
             low, high = center - np.asarray(half) * unit, center + np.asarray(half) * unit
             return [(low[0], low[1]), (high[0], high[1])]
 
@@ -157,8 +155,16 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
             for line in np.linspace(-0.75, 0.75, 7):
                 shade = "#e9e3d6" if room == 0 else "#dbe4e8"
                 width = max(1, size // 320)
-                draw.line([tuple(place(np.array([line, -1.0]), room)), tuple(place(np.array([line, 1.0]), room))], shade, width)
-                draw.line([tuple(place(np.array([-1.0, line]), room)), tuple(place(np.array([1.0, line]), room))], shade, width)
+                draw.line(
+                    [tuple(place(np.array([line, -1.0]), room)), tuple(place(np.array([line, 1.0]), room))],
+                    shade,
+                    width,
+                )
+                draw.line(
+                    [tuple(place(np.array([-1.0, line]), room)), tuple(place(np.array([1.0, line]), room))],
+                    shade,
+                    width,
+                )
 
         goal = place(GOAL - ROOM_SHIFT, 1)
         draw.rounded_rectangle(box(goal, 0.13), radius=0.03 * unit, fill="#e19c24")
@@ -169,7 +175,7 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         draw.ellipse(box(computer, self.control_radius), outline="#7b8fa6", width=max(1, size // 240))
         draw.rounded_rectangle(box(computer, [0.075, 0.055]), radius=0.01 * unit, fill="#2d3542")
         draw.rectangle(box(computer, [0.06, 0.04]), fill="#5fd38d" if on else "#8fa3b8")
-        draw.rectangle(box(computer + [0, 0.075 * unit], [0.035, 0.012]), fill="#2d3542")
+        draw.rectangle(box(computer + np.array([0, 0.075 * unit]), [0.035, 0.012]), fill="#2d3542")
 
         for which, room, color in ((0, 0, "#d8a5b0"), (1, 1, "#a8bccb")):
             points = [tuple(place(positions[which], room)) for positions in self._trails]
@@ -186,7 +192,7 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         dot(robot - [0, 0.115 * unit], 0.02, "#5fd38d" if on else "#c4cad6")
         draw.rounded_rectangle(box(robot, [0.075, 0.065]), radius=0.02 * unit, fill=body)
         for side in (-1, 1):
-            dot(robot + [side * 0.032 * unit, -0.012 * unit], 0.017, "#ffffff")
+            dot(robot + np.array([side * 0.032, -0.012]) * unit, 0.017, "#ffffff")
 
         scaled = image.resize((2 * self.render_size, self.render_size), Image.Resampling.LANCZOS)
         return np.asarray(scaled, dtype=np.uint8)

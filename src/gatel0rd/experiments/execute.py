@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import platform
 import subprocess
 from collections.abc import Callable, Iterator
@@ -38,7 +37,9 @@ def execute(
         if is_finished(run, out):
             return directory
         if (directory / "config.json").exists() and not resume:
-            raise FileError(f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over")
+            raise FileError(
+                f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over"
+            )
         write_json(directory / "config.json", to_json(run))
 
         def data(recipes: tuple[DataRecipe, ...], names: tuple[str, ...]) -> dict[str, Dataset]:

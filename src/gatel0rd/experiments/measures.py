@@ -59,9 +59,7 @@ def robot_remote_control(model: WorldModel, evaluations: Mapping[str, Dataset]) 
     travelled = np.abs(np.diff(data.observations[:, :, 2:], axis=1)).sum(axis=(1, 2))
     middle = np.where((onset >= 12) & (onset <= 25), travelled, -1)  # a sequence with much to see on both sides
     chosen = {"control": int(middle.argmax()), "no control": int(np.flatnonzero(onset < 0)[0])}
-    examples = {
-        name: {"onset": int(onset[index]), **example(model, data, index)} for name, index in chosen.items()
-    }
+    examples = {name: {"onset": int(onset[index]), **example(model, data, index)} for name, index in chosen.items()}
     return {"gating": gating(model, data, events), "examples": examples}
 
 

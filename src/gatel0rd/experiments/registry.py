@@ -11,7 +11,7 @@ from typing import Literal
 from gatel0rd.config import CellConfig, DataRecipe, PenaltyName, Preset, TrainConfig, WorldModelConfig, content_hash
 from gatel0rd.experiments.profiles import PROFILES, Profile, compressed_decay
 
-ViewKind = Literal["curves", "final_table", "gating_table", "latents", "loss", "sampling", "grid_table"]
+ViewKind = Literal["curves", "final_table", "gating_table", "gate_table", "latents", "loss", "sampling", "grid_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +195,7 @@ def plan(
     known = {variant.cell.name for variant in experiment.variants}
     unknown = set(cells or ()) - known
     if unknown:
-        raise ValueError(
-            f"{experiment.id} has no cell {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
-        )
+        raise ValueError(f"{experiment.id} has no cell {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
     return [
         plan_run(experiment, variant, seed=seed, profile=PROFILES[profile], preset=preset, epochs=epochs)
         for seed in seeds

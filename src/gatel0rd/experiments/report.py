@@ -11,9 +11,12 @@ from gatel0rd.analysis import figures, tables
 from gatel0rd.analysis.page import Block, Picture, Section, page
 from gatel0rd.analysis.records import Line, Record, load_records
 from gatel0rd.config import Preset
-from gatel0rd.experiments.registry import Experiment, View, experiments, find, plan_run
 from gatel0rd.experiments.profiles import PROFILES
+from gatel0rd.experiments.registry import Experiment, View, experiments, find, plan_run
 from gatel0rd.files import write_atomically
+
+EFFECT_SHARE = 0.24
+"""Share of the paper's 5000 epochs (about 1200) after which the networks' generalization errors part."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,19 @@ class Answer:
         return [record for line in self.lines for record in line.records]
 
 
-def answers(chosen: Sequence[Experiment], records: Sequence[Record]) -> list[Answer]:
-    """Every experiment at every scale for which there are records, the largest scale first."""
-    found = []
+def is_comparison(experiment: Experiment, lines: Sequence[Line]) -> bool:
+    """Whether there is enough to compare: two networks, or two learning rates of one in a grid search."""
+    if any(view.kind == "grid_table" for view in experiment.views):
+        return len(lines) > len({line.label for line in lines})
+    return len(lines) >= min(2, len(experiment.variants))
+
+
+def answers(chosen: Sequence[Experiment], records: Sequence[Record], *, named: bool) -> list[Answer]:
+    """Every experiment at every scale for which there are records, the largest scale first.
+
+    Experiments that were not asked for by name appear only if there is something to compare.
+    """
+    found: list[Answer] = []
     scales = {(record.run["profile"], record.run["preset"], record.run["train"]["epochs"]) for record in records}
     for experiment in chosen:
         own = []
@@ -45,8 +58,9 @@ def answers(chosen: Sequence[Experiment], records: Sequence[Record]) -> list[Ans
                 )
                 matching = [record for record in records if record.group == run.group]
                 lines.append(Line(variant.name, variant.label, variant.cell.name, matching))
-            if any(line.records for line in lines):
-                own.append(Answer(experiment, profile, preset, [line for line in lines if line.records]))
+            answered = [line for line in lines if line.records]
+            if answered and (named or is_comparison(experiment, answered)):
+                own.append(Answer(experiment, profile, preset, answered))
         found += {id_lines(answer): answer for answer in own}.values()
     return found
 
@@ -56,7 +70,9 @@ def id_lines(answer: Answer) -> frozenset[Path]:
     return frozenset(record.path for record in answer.records)
 
 
-def make_report(sources: Sequence[Path], out: Path, ids: Sequence[str] = (), *, title: str = "GateL0RD, reproduced") -> Path:
+def make_report(
+    sources: Sequence[Path], out: Path, ids: Sequence[str] = (), *, title: str = "GateL0RD, reproduced"
+) -> Path:
     """Write ``out/report.html``, ``out/report.md`` and ``out/figures/``; returns the page's path.
 
     Args:
@@ -68,7 +84,7 @@ def make_report(sources: Sequence[Path], out: Path, ids: Sequence[str] = (), *, 
         places = ", ".join(str(source) for source in sources)
         raise ValueError(f"there are no records in {places}; make some with `gatel0rd run`")
     chosen = [find(experiment_id) for experiment_id in ids] or list(experiments().values())
-    found = answers(chosen, records)
+    found = answers(chosen, records, named=bool(ids))
     if not found:
         raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
     sections = [section(answer, out / "figures") for answer in found]
@@ -78,6 +94,11 @@ def make_report(sources: Sequence[Path], out: Path, ids: Sequence[str] = (), *, 
         f"{len(records)} finished runs. Every figure and number below was made from their records; "
         "shaded areas and ± are standard deviations over seeds.",
     ]
+    if max(record.share for record in records) < EFFECT_SHARE:
+        introduction.append(
+            "These runs are too short for the paper's effect: in Robot Remote Control the networks' generalization "
+            f"errors part only after about {EFFECT_SHARE:.0%} of the paper's training."
+        )
     commits = sorted({str(record.content["code"]["commit"]) for record in records})
     machines = sorted({record.content["machine"]["processor"] for record in records})
     footer = f"gatel0rd {__version__}, commit {', '.join(commits)}, on {', '.join(machines)}."
@@ -104,9 +125,7 @@ def section(answer: Answer, directory: Path) -> Section:
         claim=experiment.claim,
         scale=scale_note(answer),
         command=command,
-        blocks=[
-            block(view, answer, directory / f"{stem}-{index}") for index, view in enumerate(experiment.views)
-        ],
+        blocks=[block(view, answer, directory / f"{stem}-{index}") for index, view in enumerate(experiment.views)],
     )
 
 
@@ -132,10 +151,15 @@ def block(view: View, answer: Answer, stem: Path) -> Block:
             return Block(title, table=tables.final_table(lines, view.metrics, answer.experiment.paper))
         case "gating_table":
             return Block(title, table=tables.gating_table(lines, answer.experiment.paper))
+        case "gate_table":
+            return Block(title, table=tables.gate_table(lines, view.metrics))
         case "grid_table":
             return Block(title, table=tables.grid_table(lines, view.metrics[0]))
         case "curves":
-            figure = figures.curves(lines, view.metrics[0], title=view.title, ylabel="mean squared error")
+            (metric,) = view.metrics
+            error = metric.endswith(".error")
+            ylabel = "mean squared error" if error else "share of open gates"
+            figure = figures.curves(lines, metric, title=view.title, ylabel=ylabel, log=error)
         case "loss":
             figure = figures.curves(lines, "train.loss", title=view.title, ylabel="loss")
         case "sampling":
@@ -145,4 +169,4 @@ def block(view: View, answer: Answer, stem: Path) -> Block:
     paths = figures.save(figure, stem)
     figures.close(figure)
     caption = f"{view.artefact} of the paper, ours: {', '.join(line.label for line in lines)}"
-    return Block(title, pictures=[Picture(path, caption) for path in paths if path.suffix == ".svg"])
+    return Block(title, picture=Picture(next(path for path in paths if path.suffix == ".svg"), caption))

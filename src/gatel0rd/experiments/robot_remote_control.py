@@ -58,7 +58,9 @@ FOUR = (GATEL0RD, LSTM, GRU, ELMAN)
 
 def _with_rates(variants: tuple[Variant, ...], rates: tuple[float, ...]) -> tuple[Variant, ...]:
     return tuple(
-        replace(variant, name=f"{variant.name}-lr{rate:g}", learning_rate=rate) for variant in variants for rate in rates
+        replace(variant, name=f"{variant.name}-lr{rate:g}", learning_rate=rate)
+        for variant in variants
+        for rate in rates
     )
 
 
@@ -111,7 +113,16 @@ EXPERIMENTS = (
         scenario=SCENARIO,
         policy="time",
         variants=(GATEL0RD,),
-        views=(View(kind="gating_table", title="Gating on the generalization set", artefact="Table 2"),),
+        views=(
+            View(kind="gating_table", title="Gating on the generalization set", artefact="Table 2"),
+            View(
+                kind="gate_table",
+                title="Gate statistics, free-running",
+                artefact="Sec. 6.2",
+                metrics=("test", "generalization"),
+            ),
+            View(kind="curves", title="Open gates", artefact="Sec. 6.2", metrics=("generalization.open_rate",)),
+        ),
         paper={
             ("gatel0rd", "hits"): PaperValue(mean=0.978, deviation=0.016),
             ("gatel0rd", "misses"): PaperValue(mean=0.022, deviation=0.016),
@@ -154,9 +165,7 @@ EXPERIMENTS = (
         scenario=SCENARIO,
         policy="time",
         variants=_with_rates((*FOUR, CLOCKWORK), (0.005, 0.001, 0.0005, 0.0001, 0.00005)),
-        views=(
-            View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),
-        ),
+        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),),
         seeds=2,
     ),
     Experiment(

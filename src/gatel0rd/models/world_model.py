@@ -90,9 +90,7 @@ class WorldModel(nn.Module):
         inputs = inputs.transpose(0, 1).flatten(1)  # [k, B, A+O] -> [B, k·(A+O)]
         return self.core.state_from(torch.cat([network(inputs) for network in self.init], dim=-1))
 
-    def step(
-        self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None = None
-    ) -> Prediction:
+    def step(self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None = None) -> Prediction:
         """Predict the next observation. Shape: observation [B, O], action [B, A]."""
         features = self.pre(torch.cat([action, observation], dim=-1))
         output, state, gates = self.core(features, state, noise_t)
@@ -121,20 +119,16 @@ class WorldModel(nn.Module):
         if feed is not None:
             feed = feed.clone()
             feed[: self.config.init_steps] = True
-        return self._run(
-            self.initial(observations, actions), observations[0], observations, actions, feed, noise
-        )
+        return self._run(self.initial(observations, actions), observations[0], observations, actions, feed, noise)
 
     def free_run(self, observations: Tensor, actions: Tensor, real_steps: int | None = None) -> Rollout:
         """As :meth:`forward`, real observations only for the first ``real_steps`` steps (``init_steps`` by default)."""
         real_steps = self.config.init_steps if real_steps is None else real_steps
         feed = torch.zeros(observations.shape[:2], dtype=torch.bool, device=observations.device)
         feed[:real_steps] = True
-        return self(observations, actions, feed)
+        return self.forward(observations, actions, feed)
 
-    def sample_noise(
-        self, steps: int, batch_size: int, generator: torch.Generator | None = None
-    ) -> Tensor | None:
+    def sample_noise(self, steps: int, batch_size: int, generator: torch.Generator | None = None) -> Tensor | None:
         """Gate noise for one training pass."""
         return self.core.sample_noise(steps, batch_size, next(self.parameters()), generator)
 

@@ -145,9 +145,7 @@ class Trainer:
         generator = torch.Generator().manual_seed(_mix(self.seed, self.epoch))
         probability = 1.0
         if not config.teacher_forcing:
-            probability = sampling_probability(
-                self.epoch, decay=config.sampling_decay, minimum=config.sampling_minimum
-            )
+            probability = sampling_probability(self.epoch, decay=config.sampling_decay, minimum=config.sampling_minimum)
         steps = len(self.observations) - 1
         sums: dict[str, float] = {}
         batches = stratified_order(self.strata, generator).split(config.batch_size)
@@ -164,7 +162,7 @@ class Trainer:
                     f"(now {config.learning_rate}) or check the data for extreme values"
                 )
             self.optimizer.zero_grad()
-            total.backward()  # type: ignore[no-untyped-call]
+            total.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm, foreach=True)
             self.optimizer.step()
             for name, term in (

@@ -1,0 +1,47 @@
+# make demo | make test: everything from a fresh clone with Python 3.11, pip and a compiler.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --constraint constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: setup demo test bench lint docs report clean
+
+# torch comes first and pinned: any other request for it would download gigabytes of CUDA
+$(VENV)/.torch: constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) "$$(grep '^torch==' constraints.txt)"
+	touch $@
+
+# the package with what the demo needs
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml
+	$(PIP) --editable ".[demo]"
+	touch $@
+
+# the package with every extra
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+	$(PIP) --editable ".[dev]"
+	touch $@ $(VENV)/.demo
+
+setup: $(VENV)/.demo
+
+demo: setup
+	$(BIN)/gatel0rd demo --out runs/demo
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/generate.py
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) build dist site runs
