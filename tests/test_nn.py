@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -95,7 +96,7 @@ def test_mask_resets_where_an_episode_starts(batch_first):
     output = swap(output)
     for index, cuts in starts.items():
         edges = sorted({0, *cuts, T})
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in itertools.pairwise(edges):
             state = torch.zeros(LAYERS, H, dtype=torch.float64) if begin in cuts else h0[:, index]
             part, state = rnn(x[begin:end, index], state)
             torch.testing.assert_close(output[begin:end, index], part, rtol=1e-13, atol=1e-15)
@@ -225,9 +226,15 @@ def test_cell_steps_equal_the_layer():
         (lambda rnn: rnn(inputs(T, B, INPUT).float()), "input is torch.float32 and the weights are torch.float64"),
         (lambda rnn: rnn(inputs(T, B, INPUT), inputs(1, B, H)), r"hx has shape \(1, 5, 2\); expected \(3, 5, 2\)"),
         (lambda rnn: rnn(inputs(T, B, INPUT), inputs(LAYERS, B, H).float()), "hx is torch.float32 and input is"),
-        (lambda rnn: rnn(inputs(T, B, INPUT), mask=torch.ones(B, T)), r"mask has shape \(5, 7\) and dtype torch.float32"),
+        (
+            lambda rnn: rnn(inputs(T, B, INPUT), mask=torch.ones(B, T)),
+            r"mask has shape \(5, 7\) and dtype torch.float32",
+        ),
         (lambda rnn: rnn(inputs(0, B, INPUT)), "the sequence has 0 time steps"),
-        (lambda rnn: rnn(pack_sequence([inputs(2, INPUT)]), mask=torch.ones(2)), "mask was given with a PackedSequence"),
+        (
+            lambda rnn: rnn(pack_sequence([inputs(2, INPUT)]), mask=torch.ones(2)),
+            "mask was given with a PackedSequence",
+        ),
         (lambda rnn: GateL0RD(0, 3), "input_size is 0; expected a positive number"),
         (lambda rnn: GateL0RD(2, 3, dropout=1.5), "dropout is 1.5; expected a probability"),
         (lambda rnn: GateL0RDCell(INPUT, H)(torch.randn(2, 2, INPUT)), r"input has shape \(2, 2, 3\)"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from conftest import INPUT, B, H, T
@@ -38,7 +40,7 @@ def test_gru_module_resets_at_episode_starts_and_hands_on_the_right_state(torchr
     result = module(TensorDict({"x": x, "h": hidden, "is_init": is_init}, [B, T]))
     for index, cuts in {0: [], 1: [3], 2: [2, 5], 3: [], 4: []}.items():
         edges = [0, *cuts, T]
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in itertools.pairwise(edges):
             alone, h_n = rnn(x[index, begin:end].unsqueeze(0))
             torch.testing.assert_close(result["y"][index, begin:end], alone[0])
             torch.testing.assert_close(result["next", "h"][index, end - 1], h_n[:, 0])

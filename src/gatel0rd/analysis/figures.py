@@ -103,10 +103,10 @@ def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: 
             axes.fill_between(
                 epochs, np.maximum(mean - deviation, floor), mean + deviation, color=color, alpha=0.18, linewidth=0
             )
-    if log and axes.has_data():
-        axes.set_yscale("log")
+    if axes.has_data():
+        axes.set_yscale("log" if log else "linear")
+        axes.legend(fontsize=7.5)
     axes.set(title=title, xlabel="epoch", ylabel=ylabel)
-    axes.legend(fontsize=7.5)
     return figure
 
 

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gatel0rd.analysis import figures, tables
+from gatel0rd.analysis.page import Block, Picture, Section, page
+from gatel0rd.analysis.records import Line, Record, load_records, summarise
+from gatel0rd.experiments.registry import PaperValue
+from gatel0rd.files import FileError
+
+
+def record(seed: int, error: float, *, rate: float = 0.005, gating: bool = True) -> Record:
+    shares = {"hits": 0.9, "misses": 0.1, "false_alarms": 0.2 * (seed + 1), "correct_rejections": 1 - 0.2 * (seed + 1)}
+    example = {
+        "onset": 1,
+        "observations": [[0.0, 0.1, 0.2, 0.3]] * 3,
+        "predictions": [[0.0, 0.1, 0.2, 0.3]] * 3,
+        "latents": [[0.0, 0.5], [0.0, 1.0], [0.1, 1.0]],
+        "gates": [[0.0, 0.0], [0.0, 0.3], [0.0, 0.0]],
+    }
+    content = {
+        "group": f"g{rate}",
+        "share_of_paper": 0.5,
+        "run": {"seed": seed, "profile": "quick", "preset": "text", "train": {"learning_rate": rate, "epochs": 10}},
+        "final": {"test": {"error": error, "open_rate": 0.25}},
+        "curves": {"epoch": [0, 5, 10], "test.error": [1.0, 0.5, error], "train.loss": [None, 0.4, 0.3]},
+        "measures": {"gating": shares if gating else None, "examples": {"control": example}},
+    }
+    return Record(Path(f"{seed}.json"), content)
+
+
+LINE = Line("gatel0rd", "GateL0RD", "gatel0rd", [record(0, 0.2), record(1, 0.4)])
+ALONE = Line("gru", "GRU", "gru", [record(0, 0.1, gating=False)])
+
+
+def test_summaries_over_seeds():
+    assert LINE.summary("test.error").mean == pytest.approx(0.3)
+    assert LINE.summary("test.error").deviation == pytest.approx(0.1414213562)
+    assert LINE.summary("nothing.error") is None
+    assert summarise([]) is None
+    epochs, values = LINE.curve("test.error")
+    assert epochs == [0, 5, 10] and values[2].mean == pytest.approx(0.3) and values[1].deviation == 0
+    assert LINE.curve("train.loss")[0] == [5, 10]
+    assert LINE.curve("nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.00015, "0.00015"),
+        (0.0110, "0.011"),
+        (0.978, "0.98"),
+        (0.0, "0"),
+        (1.3e-8, "1.3e-08"),
+        (0.0000123, "0.000012"),
+    ],
+)
+def test_numbers_are_written_for_people(value, text):
+    assert tables.number(value) == text
+
+
+def test_final_table_shows_ours_beside_the_papers():
+    table = tables.final_table(
+        [LINE, ALONE], ["test.error"], {("gru", "test.error"): PaperValue(mean=0.0003, deviation=0.00036)}
+    )
+    assert table.rows == [["GateL0RD", "0.3 ± 0.14 (2 seeds)", "–"], ["GRU", "0.1 (1 seed)", "0.0003 ± 0.00036"]]
+    assert table.markdown().splitlines() == [
+        "| network | test error, ours | the paper's |",
+        "| --- | ---: | ---: |",
+        "| GateL0RD | 0.3 ± 0.14 (2 seeds) | – |",
+        "| GRU | 0.1 (1 seed) | 0.0003 ± 0.00036 |",
+    ]
+    assert "<td>0.3 ± 0.14 (2 seeds)</td>" in table.html()
+
+
+def test_gating_and_gate_tables():
+    rows = tables.gating_table([LINE], {}).rows
+    assert rows[0][1] == "hits: 0.9 ± 0 (2 seeds)"
+    assert rows[1][1] == "false alarms: 0.3 ± 0.14 (2 seeds)"
+    assert tables.gate_table([LINE], ["test"]).rows == [["GateL0RD, test", "0.25 ± 0 (2 seeds)", "–", "–"]]
+
+
+def test_grid_table_marks_the_best_rate():
+    slow = Line("gru-lr0.001", "GRU", "gru", [record(0, 0.05, rate=0.001)])
+    table = tables.grid_table([ALONE, slow], "test.error")
+    assert table.header == ["network", "rate 0.005", "rate 0.001"]
+    assert table.rows == [["GRU", "0.1 (1 seed)", "0.05 (1 seed) ◀ best"]]
+
+
+def test_figures_are_files_and_the_same_each_time(tmp_path):
+    for name in ("first", "second"):
+        for figure, stem in (
+            (figures.curves([LINE, ALONE], "test.error", title="t", ylabel="y"), "curves"),
+            (figures.latents([LINE], "control", title="t"), "latents"),
+            (figures.sampling([LINE], title="t"), "sampling"),
+        ):
+            paths = figures.save(figure, tmp_path / name / stem)
+            figures.close(figure)
+            assert [path.suffix for path in paths] == [".png", ".svg"]
+            assert paths[0].read_bytes()[:4] == b"\x89PNG"
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+
+
+def test_variants_of_one_cell_have_colours_of_their_own():
+    other = Line("gatel0rd-l1", "L1", "gatel0rd", [])
+    lines = [LINE, other, ALONE]
+    assert len({figures.color_of(line, lines) for line in lines}) == 3
+    assert figures.color_of(ALONE, lines) == figures.COLORS["gru"]
+
+
+def test_the_page_is_self_contained_and_escapes_text(tmp_path):
+    picture = tmp_path / "p.png"
+    picture.write_bytes(b"\x89PNG")
+    blocks = [Block("Fig", picture=Picture(picture, "cap")), Block("Tab", table=tables.Table(["a"], [["<b>"]]))]
+    section = Section("rrc/x", "A < B", "Why?", "Because.", "1 seed.", "gatel0rd run rrc/x", blocks)
+    text = page("Title & more", ["intro"], [section], "footer")
+    assert "A &lt; B" in text and "&lt;b&gt;" in text and "Title &amp; more" in text
+    assert 'href="#rrc-x"' in text and 'id="rrc-x"' in text
+    assert not re.search(r'(src|href)="(?!data:|#)', text)
+    assert "http" not in text and "<script" not in text
+
+
+def test_records_are_found_once_and_bad_ones_named(tmp_path):
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "record.json").write_text(json.dumps(record(0, 0.2).content))
+    assert len(load_records([tmp_path])) == 1
+    (tmp_path / "b" / "record.json").write_text("{")
+    with pytest.raises(FileError, match=r"b/record\.json is not a record"):
+        load_records([tmp_path])

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import html
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gatel0rd.cli import duration, main, parse_seeds
+
+
+def test_help_needs_no_heavy_module():
+    """`gatel0rd --help` starts at once because it imports neither torch nor matplotlib nor gymnasium."""
+    code = (
+        "import sys\nfrom gatel0rd.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit as stop: assert not stop.code\n"
+        "heavy = ('torch', 'numpy', 'matplotlib', 'gymnasium')\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr.strip() == "[]"
+    for command in ("list", "run", "report", "data", "demo"):
+        assert command in result.stdout
+
+
+def test_list_as_table_and_as_json(tmp_path, capsys):
+    main(["list"])
+    assert "rrc/generalization" in capsys.readouterr().out
+    main(["list", "--json", str(tmp_path / "list.json")])
+    entries = json.loads((tmp_path / "list.json").read_text())
+    assert {"id", "artefacts", "core_seconds_per_seed"} <= entries[0].keys()
+
+
+def test_run_report_and_again(tmp_path, capsys):
+    words = ["run", "rrc/generalization", "--profile", "smoke", "--cells", "gatel0rd,elman", "--seeds", "0-1"]
+    main([*words, "--workers", "2", "--out", str(tmp_path)])
+    assert "4 runs, 0 of them finished before" in capsys.readouterr().out
+    main([*words, "--out", str(tmp_path)])
+    assert "4 runs, 4 of them finished before" in capsys.readouterr().out
+    main(["report", "rrc/generalization", "rrc/loss", "--out", str(tmp_path)])
+    page = html.unescape((tmp_path / "report.html").read_text())
+    assert "2 of the paper's 20 seeds" in page
+    assert "0.0011 ± 0.0007" in page
+    assert len(list((tmp_path / "figures").glob("*.svg"))) == 4
+    assert "Elman RNN" in (tmp_path / "report.md").read_text()
+
+
+def test_data_make_writes_every_split(tmp_path, capsys):
+    main(["data", "make", "rrc/random", "--sequences", "20", "--out", str(tmp_path)])
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"rrc-random-{split}-text-20x50-seed0.safetensors" for split in ("test", "train", "validation")]
+    assert "20 sequences" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "rrc/latent"], "did you mean 'rrc/latents'?"),
+        (["run", "rrc/gating", "--seeds", "a-b"], "seeds are 'a-b'; expected numbers and ranges"),
+        (["run", "rrc/gating", "--cells", "gru"], "rrc/gating has no cell gru"),
+        (["run", "rrc/gating", "--profile", "tiny"], "there is no profile 'tiny'"),
+        (["data", "make", "chess"], "there is no scenario 'chess'"),
+        (["data", "make", "rrc/best"], "rrc has no policy 'best'"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_report_without_records_is_an_error(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["report", "--out", str(tmp_path)])
+    assert "make some with `gatel0rd run`" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
+    command = [sys.executable, "-m", "gatel0rd.cli", "run", "rrc/gating", "--profile", "smoke", "--epochs", "400"]
+    command += ["--out", str(tmp_path), "--workers", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    for line in process.stdout:
+        if "epoch" in line:
+            break
+    os.killpg(process.pid, 2)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume goes on" in rest
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1 and "holds an unfinished run; continue it with --resume" in result.stdout
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("0", [0]), ("0-4", [0, 1, 2, 3, 4]), ("3,0-1,3", [3, 0, 1])])
+def test_seed_lists(text, seeds):
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3, "3 s"), (600, "10 min"), (7200, "2.0 h")])
+def test_durations(seconds, text):
+    assert duration(seconds) == text

@@ -1,0 +1,221 @@
+"""The registry: every experiment is loaded, planned and smoke-run, and its report is made."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from gatel0rd.config import from_json, to_json
+from gatel0rd.experiments.catalogue import catalogue
+from gatel0rd.experiments.execute import curves, exclusive, execute, rounded
+from gatel0rd.experiments.profiles import PROFILES
+from gatel0rd.experiments.registry import RunConfig, experiments, find, is_finished, plan
+from gatel0rd.experiments.report import make_report
+from gatel0rd.experiments.runner import run_all
+from gatel0rd.files import FileError
+from gatel0rd.models import load_model
+
+IDS = list(experiments())
+
+
+class Silent:
+    def __init__(self):
+        self.ends = {}
+
+    def started(self, index, run): ...
+
+    def progressed(self, index, metrics): ...
+
+    def ended(self, index, error):
+        self.ends[index] = error
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+def small_run(experiment_id="rrc/gating", seed=0) -> RunConfig:
+    (run,) = plan(find(experiment_id), profile="smoke", seeds=[seed], cells=["gatel0rd"])
+    return run
+
+
+@pytest.mark.parametrize("experiment_id", IDS)
+def test_every_experiment_runs_and_reports(experiment_id, out):
+    experiment = find(experiment_id)
+    runs = plan(experiment, profile="smoke", seeds=[0])
+    display = Silent()
+    missing = [run for run in runs if not is_finished(run, out)]
+    assert run_all(missing, out, workers=1, resume=False, display=display) == []
+    assert all(error is None for error in display.ends.values())
+    for run in runs:
+        directory = out / run.directory_name
+        record = json.loads((directory / "record.json").read_text())
+        assert from_json(RunConfig, record["run"]) == run
+        assert record["curves"]["epoch"] == [0, 1, 2, 3, 4]
+        assert record["code"]["version"] and record["wall_seconds"] > 0
+        assert 0 < record["share_of_paper"] < 1e-3
+        assert (record["measures"]["gating"] is None) == (run.model.cell.name != "gatel0rd")
+        assert load_model(directory / "model.safetensors").config == run.model
+    page = make_report([out], out / "report", [experiment_id])
+    text = page.read_text()
+    assert experiment.title in text
+    for artefact in experiment.artefacts:
+        assert artefact in text
+    assert text.count("<figure>") + text.count("<table>") == len(experiment.views)
+
+
+def test_the_papers_settings_are_in_the_plan():
+    runs = {run.model.cell.name: run for run in plan(find("rrc/generalization"), profile="paper", seeds=[0])}
+    gatel0rd = runs["gatel0rd"]
+    assert gatel0rd.train.epochs == 5000 and runs["clockwork"].train.epochs == 20000
+    assert gatel0rd.train.learning_rate == 0.005 and runs["clockwork"].train.learning_rate == 0.001
+    assert gatel0rd.train.sparsity_weight == 0.001 and gatel0rd.train.evaluate_every == 100
+    assert gatel0rd.train.sampling_decay == 0.998 and gatel0rd.train.sampling_minimum == 0.02
+    assert (gatel0rd.train.batch_size, gatel0rd.train.clip_norm, gatel0rd.train.epsilon) == (128, 0.1, 1e-4)
+    assert gatel0rd.train_data.sequences == 6400 and gatel0rd.train_data.steps == 50
+    assert gatel0rd.gradient_steps == 250_000 and gatel0rd.share == 1.0
+    assert {run.model.cell.hidden_size for run in runs.values()} == {8}
+
+
+def test_shorter_profiles_compress_the_sampling_schedule():
+    for profile in PROFILES:
+        run = small_run() if profile == "smoke" else plan(find("rrc/gating"), profile=profile, seeds=[0])[0]
+        assert run.train.sampling_decay**run.train.epochs == pytest.approx(0.998**5000, rel=1e-9)
+
+
+def test_the_reference_preset_is_the_authors_code():
+    text, reference = (
+        {run.penalty_name: run for run in map(_named, plan(find("rrc/l1-l2"), profile="paper", seeds=[0], preset=p))}
+        for p in ("text", "reference")
+    )
+    assert set(text) == {"l0", "l1", "l2"} and set(reference) == {"l0", "l1", "squared_mean"}
+    assert reference["l0"].run.train.epochs == 10_000
+    assert reference["l0"].run.train_data.preset == "reference"
+
+
+def _named(run):
+    from types import SimpleNamespace
+
+    return SimpleNamespace(penalty_name=run.train.penalty, run=run)
+
+
+def test_runs_shared_by_experiments_are_the_same_run():
+    (gating,) = plan(find("rrc/gating"), profile="smoke", seeds=[0])
+    generalization = plan(find("rrc/generalization"), profile="smoke", seeds=[0], cells=["gatel0rd"])
+    assert [gating] == generalization
+    assert gating.directory_name != replace(gating, seed=1).directory_name
+    assert gating.group == replace(gating, seed=1).group
+
+
+def test_run_configurations_survive_json():
+    run = small_run()
+    assert from_json(RunConfig, json.loads(json.dumps(to_json(run)))) == run
+    with pytest.raises(ValueError, match="RunConfig has no field colour"):
+        from_json(RunConfig, {**to_json(run), "colour": "red"})
+
+
+def test_a_run_in_parts_leaves_the_record_of_a_whole_run(tmp_path):
+    run = small_run()
+    execute(run, tmp_path / "whole")
+
+    class Stop(Exception):
+        pass
+
+    def stop(metrics):
+        raise Stop
+
+    with pytest.raises(Stop):
+        execute(run, tmp_path / "parts", on_epoch=stop)
+    with pytest.raises(FileError, match="holds an unfinished run; continue it with --resume"):
+        execute(run, tmp_path / "parts")
+    execute(run, tmp_path / "parts", resume=True)
+    records = [
+        json.loads((tmp_path / part / run.directory_name / "record.json").read_text()) for part in ("whole", "parts")
+    ]
+    for record in records:
+        record.pop("wall_seconds")
+    assert records[0] == records[1]
+
+
+def test_workers_give_the_records_of_one_process_and_survive_a_bad_run(out, tmp_path):
+    good = small_run()
+    bad = replace(good, train=replace(good.train, learning_rate=1e30, clip_norm=1e30))
+    display = Silent()
+    failures = run_all([bad, good], tmp_path, workers=2, resume=False, display=display)
+    assert [failure.run for failure in failures] == [bad]
+    assert "the loss became" in failures[0].error
+    assert display.ends[1] is None
+    alone, side_by_side = (
+        json.loads((place / good.directory_name / "record.json").read_text()) for place in (out, tmp_path)
+    )
+    assert alone["curves"] == side_by_side["curves"] and alone["final"] == side_by_side["final"]
+
+
+HOLD = """
+import sys, time, pathlib
+from gatel0rd.experiments.execute import exclusive
+with exclusive(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_directory_in_use_by_another_process_is_an_error(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(FileError, match="is in use by another process"), exclusive(tmp_path):
+            pass
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    with exclusive(tmp_path):
+        pass
+
+
+def test_unknown_ids_cells_and_profiles_are_errors():
+    with pytest.raises(ValueError, match=r"no experiment 'rrc/generalisation'; did you mean 'rrc/generalization'\?"):
+        find("rrc/generalisation")
+    with pytest.raises(ValueError, match="rrc/gating has no cell gru; it has gatel0rd"):
+        plan(find("rrc/gating"), profile="smoke", seeds=[0], cells=["gru"])
+    with pytest.raises(ValueError, match="there is no profile 'huge'; there are smoke"):
+        plan(find("rrc/gating"), profile="huge", seeds=[0])
+
+
+def test_the_catalogue_names_question_artefact_and_cost():
+    entries = catalogue()
+    assert [entry["id"] for entry in entries] == IDS
+    for entry in entries:
+        assert entry["question"].endswith("?") and entry["claim"] and entry["artefacts"]
+        seconds = entry["core_seconds_per_seed"]
+        assert seconds["smoke"] < seconds["quick"] < seconds["paper"]
+
+
+def test_curves_average_losses_between_evaluations():
+    history = [
+        {"epoch": 0, "evaluation": {"test": {"error": 4.0}}},
+        {"epoch": 1, "loss": 3.0},
+        {"epoch": 2, "loss": 1.0, "evaluation": {"test": {"error": 2.0}}},
+    ]
+    assert curves(history) == {"epoch": [0, 2], "train.loss": [None, 2.0], "test.error": [4.0, 2.0]}
+
+
+def test_records_are_rounded_but_configurations_are_not():
+    content = {"run": {"decay": 0.12345678}, "final": [0.12345678, 1, None, "x", {"a": 2.0}]}
+    assert rounded(content) == {"run": {"decay": 0.12345678}, "final": [0.123457, 1, None, "x", {"a": 2.0}]}
+
+
+def test_children_compute_on_one_thread():
+    from gatel0rd.experiments.runner import single_threaded_children
+
+    before = os.environ.get("OMP_NUM_THREADS")
+    with single_threaded_children():
+        assert os.environ["OMP_NUM_THREADS"] == "1"
+    assert os.environ.get("OMP_NUM_THREADS") == before

@@ -1,0 +1,51 @@
+"""Which room may import which: the arrows of the codebase."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import gatel0rd
+
+ROOT = Path(gatel0rd.__file__).parent
+ALLOWED = {
+    "config": set(),
+    "files": set(),
+    "functional": set(),
+    "mlp": set(),
+    "cells": {"config", "functional", "mlp"},
+    "unroll": {"cells"},
+    "nn": {"cells", "config", "unroll"},
+    "models": {"cells", "config", "files", "mlp", "unroll"},
+    "envs": set(),
+    "data": {"config", "envs", "files"},
+    "training": {"config", "data", "files", "functional", "models"},
+    "analysis": {"files"},
+    "experiments": {"analysis", "config", "data", "files", "models", "training"},
+    "cli": {"config", "data", "experiments", "files"},
+}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gatel0rd"):
+            parts = node.module.split(".")
+            rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            rooms |= {name.name.split(".")[1] for name in node.names if name.name.startswith("gatel0rd.")}
+    return rooms - {"__version__"}
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_doors_open_one_way(path):
+    room = room_of(path)
+    if room == "__init__":
+        return
+    assert imported_rooms(path) - {room} <= ALLOWED[room]

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gatel0rd.config import CellConfig, DataRecipe, TrainConfig, WorldModelConfig
+from gatel0rd.data import Dataset, generate
+from gatel0rd.files import FileError, load_arrays
+from gatel0rd.training import Trainer, TrainingError, evaluate, stratified_order, time_first
+
+MODEL = WorldModelConfig(observation_size=4, action_size=2)
+CONFIG = TrainConfig(epochs=6, batch_size=32, sampling_decay=0.7, sampling_minimum=0.02, evaluate_every=2)
+RECIPE = DataRecipe(scenario="rrc", policy="time", split="train", sequences=64, steps=12)
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return generate(RECIPE)
+
+
+def trainer(data, directory, *, model=MODEL, config=CONFIG, seed=0, **options) -> Trainer:
+    return Trainer(model, config, data, {"test": data}, seed=seed, directory=directory, **options)
+
+
+def weights(trainer):
+    return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+
+
+def without_time(history):
+    return [{name: value for name, value in metrics.items() if name != "seconds"} for metrics in history]
+
+
+def assert_same(first: Trainer, second: Trainer) -> None:
+    assert all(
+        torch.equal(tensor, second.model.state_dict()[name]) for name, tensor in first.model.state_dict().items()
+    )
+    assert without_time(first.history) == without_time(second.history)
+    ours, theirs = (load_arrays(t.checkpoint_path, kind="checkpoint")[0] for t in (first, second))
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    lines = [t.metrics_path.read_text().splitlines() for t in (first, second)]
+    assert [without_time([json.loads(line)]) for line in lines[0]] == [
+        without_time([json.loads(line)]) for line in lines[1]
+    ]
+
+
+@pytest.mark.parametrize("name", ["gatel0rd", "lstm", "clockwork"])
+def test_same_seed_same_result_and_other_seed_another(name, data, tmp_path):
+    model = replace(MODEL, cell=CellConfig(name=name))
+    runs = [trainer(data, tmp_path / str(k), model=model, seed=seed) for k, seed in enumerate((0, 0, 1))]
+    for run in runs:
+        run.run()
+    assert_same(runs[0], runs[1])
+    assert any(not torch.equal(runs[2].model.state_dict()[key], value) for key, value in weights(runs[0]).items())
+
+
+def test_training_lowers_the_error(data, tmp_path):
+    run = trainer(data, tmp_path, config=replace(CONFIG, epochs=40))
+    run.run()
+    errors = [metrics["evaluation"]["test"]["error"] for metrics in run.history if "evaluation" in metrics]
+    assert errors[-1] < 0.2 * errors[0]
+    assert [metrics["epoch"] for metrics in run.history] == list(range(41))
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("stop_after", [1, 3, 5])
+def test_interrupted_anywhere_and_resumed_equals_uninterrupted(stop_after, data, tmp_path):
+    whole = trainer(data, tmp_path / "whole")
+    whole.run()
+    directory = tmp_path / "parts"
+
+    def interrupt(metrics):
+        if metrics["epoch"] == stop_after:
+            raise Stop
+
+    with pytest.raises(Stop):
+        # a checkpoint every second epoch, so that the last one may be older than the last line of metrics
+        part = trainer(data, directory, checkpoint_seconds=1e9)
+        epoch_end = part._train_epoch
+
+        def train_and_save():
+            if part.epoch and part.epoch % 2 == 0:
+                part.save_checkpoint()
+            return epoch_end()
+
+        part._train_epoch = train_and_save
+        part.run(interrupt)
+    with (directory / "metrics.jsonl").open("a") as file:
+        file.write('{"epoch": 99, "lo')  # what a kill in the middle of a line leaves
+    resumed = trainer(data, directory)
+    assert resumed.epoch == 2 * ((stop_after - 1) // 2)
+    resumed.run()
+    assert_same(whole, resumed)
+
+
+KILLED = """
+import sys, pathlib
+from test_trainer import *
+trainer(generate(RECIPE), pathlib.Path(sys.argv[1]), checkpoint_seconds=0.0).run(
+    lambda metrics: metrics["epoch"] == 3 and __import__("os").kill(__import__("os").getpid(), 9))
+"""
+
+
+def test_killed_for_real_and_resumed_equals_uninterrupted(data, tmp_path):
+    whole = trainer(data, tmp_path / "whole")
+    whole.run()
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "killed")], cwd="tests", env={"OMP_NUM_THREADS": "1"}
+    )
+    assert killed.returncode == -9
+    resumed = trainer(data, tmp_path / "killed")
+    assert 0 < resumed.epoch < CONFIG.epochs
+    resumed.run()
+    assert_same(whole, resumed)
+
+
+def test_a_finished_run_has_nothing_left_to_do(data, tmp_path):
+    trainer(data, tmp_path).run()
+    again = trainer(data, tmp_path)
+    before = weights(again)
+    again.run(lambda metrics: pytest.fail("trained on"))
+    assert all(torch.equal(before[name], tensor) for name, tensor in again.model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1},
+        {"config": replace(CONFIG, learning_rate=0.1)},
+        {"model": replace(MODEL, cell=CellConfig(name="gru"))},
+    ],
+)
+def test_a_checkpoint_of_another_run_is_an_error(change, data, tmp_path):
+    trainer(data, tmp_path).run()
+    with pytest.raises(FileError, match=r"was written by a run with another model.*use another directory"):
+        trainer(data, tmp_path, **change)
+
+
+def test_a_damaged_checkpoint_is_an_error(data, tmp_path):
+    run = trainer(data, tmp_path)
+    run.run()
+    content = run.checkpoint_path.read_bytes()
+    run.checkpoint_path.write_bytes(content[:-40])
+    with pytest.raises(FileError, match="is truncated or not a checkpoint file"):
+        trainer(data, tmp_path)
+
+
+def test_teacher_forcing_and_full_sampling_train_alike(data, tmp_path):
+    """With p = 1 throughout, scheduled sampling feeds what teacher forcing feeds."""
+    always = replace(CONFIG, sampling_minimum=1.0)
+    cell = replace(MODEL, cell=CellConfig(name="gru"))
+    runs = [
+        trainer(data, tmp_path / "forced", model=cell, config=replace(CONFIG, teacher_forcing=True, epochs=1)),
+        trainer(data, tmp_path / "sampled", model=cell, config=replace(always, epochs=1)),
+    ]
+    observations, actions = runs[0].observations, runs[0].actions
+    losses = [
+        run.losses(observations, actions, feed, None).task
+        for run, feed in zip(runs, (None, torch.ones(11, 64, dtype=torch.bool)), strict=True)
+    ]
+    assert torch.equal(*losses)
+    for run in runs:
+        run.run()
+        assert run.history[1]["sampling_probability"] == 1.0
+
+
+def test_sampling_probabilities_follow_the_schedule(data, tmp_path):
+    run = trainer(data, tmp_path)
+    run.run()
+    found = [metrics["sampling_probability"] for metrics in run.history[1:]]
+    assert found == pytest.approx([0.7**epoch for epoch in range(6)])
+
+
+def test_loss_is_task_plus_weighted_penalty(data, tmp_path):
+    run = trainer(data, tmp_path)
+    losses = run.losses(run.observations, run.actions, None, None)
+    predictions, _, gates, _ = run.model(run.observations[:-1], run.actions[:-1])
+    assert losses.task == (predictions - run.observations[1:]).square().mean()
+    assert losses.penalty == (gates > 0).float().mean()
+    assert losses.total(0.25) == losses.task + 0.25 * losses.penalty
+
+
+def test_a_loss_that_is_not_a_number_stops_training(data, tmp_path):
+    run = trainer(data, tmp_path)
+    with torch.no_grad():
+        run.model.post[0].bias.fill_(float("nan"))
+    with pytest.raises(TrainingError, match=r"the loss became nan in epoch 1; lower the learning rate"):
+        run.run()
+
+
+def test_data_that_does_not_fit_the_model_is_an_error(data, tmp_path):
+    with pytest.raises(ValueError, match=r"observations of rrc-time-train-.* have 4 columns; the model has 5"):
+        trainer(data, tmp_path, model=replace(MODEL, observation_size=5))
+
+
+def test_evaluation_is_free_running_and_in_chunks(data, tmp_path, monkeypatch):
+    run = trainer(data, tmp_path)
+    observations, actions = time_first(data, MODEL)
+    whole = evaluate(run.model, observations, actions)
+    rollout = run.model.free_run(observations[:-1], actions[:-1])
+    expected = (rollout.predictions - observations[1:]).double().square().mean().item()
+    assert whole["error"] == pytest.approx(expected, rel=1e-6)
+    monkeypatch.setattr("gatel0rd.training.evaluation.SEQUENCES_AT_ONCE", 24)
+    parts = evaluate(run.model, observations, actions)
+    assert parts == pytest.approx(whole, rel=1e-6)
+
+
+def test_stratified_batches_hold_their_share():
+    strata = torch.tensor([0] * 48 + [1] * 16 + [2] * 32)
+    order = stratified_order(strata, torch.Generator().manual_seed(0))
+    assert sorted(order.tolist()) == list(range(96))
+    for batch in order.split(12):
+        assert torch.bincount(strata[batch]).tolist() == [6, 2, 4]
+    assert not torch.equal(order, stratified_order(strata, torch.Generator().manual_seed(1)))
