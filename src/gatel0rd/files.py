@@ -38,8 +38,13 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON atomically, a line per top-level entry's start, numbers as they are."""
-    write_atomically(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    """Write a list or an object as JSON, atomically, one entry per line."""
+    if isinstance(content, dict):
+        lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items()]
+        brackets = "{}"
+    else:
+        lines, brackets = [json.dumps(entry, allow_nan=False) for entry in content], "[]"
+    write_atomically(path, brackets[0] + "\n" + ",\n".join(lines) + "\n" + brackets[1] + "\n")
 
 
 def checksum(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:

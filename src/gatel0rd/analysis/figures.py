@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -42,13 +42,14 @@ FORMATS = ("png", "svg")
 
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def styled(make: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Let a function draw in our style."""
+def styled(make: Callable[P, R]) -> Callable[P, R]:
+    """Let a function draw or save in our style."""
 
     @functools.wraps(make)
-    def draw(*args: P.args, **kwargs: P.kwargs) -> Figure:
+    def draw(*args: P.args, **kwargs: P.kwargs) -> R:
         import matplotlib.pyplot as plt
 
         with plt.rc_context(STYLE):
@@ -57,6 +58,7 @@ def styled(make: Callable[P, Figure]) -> Callable[P, Figure]:
     return draw
 
 
+@styled
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write PNG and SVG next to each other; the same figure gives the same bytes."""
     stem.parent.mkdir(parents=True, exist_ok=True)

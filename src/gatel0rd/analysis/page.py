@@ -72,9 +72,15 @@ class Section:
     blocks: Sequence[Block]
 
     def markdown(self) -> str:
-        """Scale and tables as Markdown."""
-        tables = [f"**{block.title}**\n\n{block.table.markdown()}" for block in self.blocks if block.table is not None]
-        return f"## {self.title} (`{self.anchor}`)\n\n{self.scale}\n\n" + "\n".join(tables)
+        """The same as Markdown; pictures are links into ``figures/``."""
+        parts = [f"## {self.title} (`{self.anchor}`)", self.question, f"> The paper: {self.claim}", self.scale]
+        for block in self.blocks:
+            parts.append(f"**{block.title}**")
+            if block.picture is not None:
+                parts.append(f"![{block.picture.caption}](figures/{block.picture.path.name})")
+            if block.table is not None:
+                parts.append(block.table.markdown())
+        return "\n\n".join(parts) + "\n"
 
 
 def page(title: str, introduction: Sequence[str], sections: Sequence[Section], footer: str) -> str:

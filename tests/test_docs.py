@@ -1,0 +1,53 @@
+"""The documentation runs, names what exists, and is up to date."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from gatel0rd.experiments.registry import experiments
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(compile("\n".join(blocks), str(page), "exec"), {})
+
+
+def test_the_generated_page_of_experiments_is_up_to_date():
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    assert (ROOT / "docs" / "experiments.md").read_text() == generate["experiments_page"](), "run `make docs`"
+
+
+def test_the_paper_map_names_what_exists():
+    text = (ROOT / "docs" / "paper_map.md").read_text()
+    for experiment_id in experiments():
+        assert f"`{experiment_id}`" in text
+    assert set(re.findall(r"`(rrc/[a-z0-9-]+)`", text)) <= set(experiments())
+    rooms = r"`((?:functional|cells|training|models|envs|nn)(?:\.\w+)+)`"
+    for path in set(re.findall(rooms, text)):
+        parts = path.split(".")
+        for length in range(len(parts), 0, -1):
+            try:
+                found = importlib.import_module("gatel0rd." + ".".join(parts[:length]))
+                break
+            except ModuleNotFoundError:
+                continue
+        for name in parts[length:]:
+            found = getattr(found, name)
+
+
+def test_every_artefact_of_the_registry_is_in_the_paper_map():
+    text = (ROOT / "docs" / "paper_map.md").read_text()
+    for experiment in experiments().values():
+        for figure in re.findall(r"Fig\. (\d+)", " ".join(experiment.artefacts)):
+            assert re.search(rf"^\| {figure}\D", text, re.MULTILINE), figure
