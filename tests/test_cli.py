@@ -3,6 +3,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -82,11 +83,18 @@ def test_report_without_records_is_an_error(tmp_path, capsys):
 def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
     command = [sys.executable, "-m", "gatel0rd.cli", "run", "rrc/gating", "--profile", "smoke", "--epochs", "400"]
     command += ["--out", str(tmp_path), "--workers", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # a test run in the background ignores Ctrl-C, and its children would inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     for line in process.stdout:
         if "epoch" in line:
             break
-    os.killpg(process.pid, 2)
+    os.killpg(process.pid, signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "--resume goes on" in rest
