@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test bench lint docs report clean
+.PHONY: setup demo test bench lint docs clean
 
 # torch comes first and pinned: any other request for it would download gigabytes of CUDA
 $(VENV)/.torch: constraints.txt

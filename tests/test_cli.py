@@ -60,6 +60,9 @@ def test_data_make_writes_every_split(tmp_path, capsys):
     [
         (["run", "rrc/latent"], "did you mean 'rrc/latents'?"),
         (["run", "rrc/gating", "--seeds", "a-b"], "seeds are 'a-b'; expected numbers and ranges"),
+        (["run", "rrc/gating", "--seeds", "4-0"], "seeds are '4-0'; expected numbers and ranges"),
+        (["run", "rrc/gating", "--epochs", "0"], "epochs is 0; expected at least 1"),
+        (["run", "rrc/gating", "--workers", "-1"], "workers is -1; expected at least 1"),
         (["run", "rrc/gating", "--cells", "gru"], "rrc/gating has no cell gru"),
         (["run", "rrc/gating", "--profile", "tiny"], "there is no profile 'tiny'"),
         (["data", "make", "chess"], "there is no scenario 'chess'"),
@@ -78,6 +81,13 @@ def test_report_without_records_is_an_error(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["report", "--out", str(tmp_path)])
     assert "make some with `gatel0rd run`" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_missing_extra_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SystemExit):
+        main(["demo", "--out", str(tmp_path)])
+    assert "matplotlib is missing; pip install 'gatel0rd[report]'" in capsys.readouterr().out
 
 
 def test_interrupted_from_the_keyboard_and_resumed(tmp_path):

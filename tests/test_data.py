@@ -98,6 +98,21 @@ def test_truncated_damaged_and_foreign_files_are_errors(data, tmp_path):
         Dataset.load(tmp_path / "nothing.safetensors")
 
 
+def test_a_file_of_another_recipe_under_this_name_is_an_error(data, tmp_path):
+    path = data.save(tmp_path)
+    other = replace(RECIPE, split="test")
+    path.rename(tmp_path / f"{other.name}.safetensors")
+    with pytest.raises(FileError, match="was made by another recipe, rrc-time-train"):
+        obtain(other, tmp_path)
+
+
+def test_arrays_of_the_wrong_shape_are_errors(data):
+    with pytest.raises(ValueError, match=r"actions have shape \(120, 50\); the recipe says 120 sequences of 50 steps"):
+        replace(data, actions=data.actions[..., 0])
+    with pytest.raises(ValueError, match=r"strata have shape \(7,\); expected \(120,\)"):
+        replace(data, strata=data.strata[:7])
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nan_and_infinite_data_are_errors(data, value):
     observations = data.observations.copy()

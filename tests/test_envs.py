@@ -92,6 +92,11 @@ def test_walls_stop_agent_and_robot():
     np.testing.assert_allclose(robot, [-0.95, 0.8])
 
 
+def test_starts_outside_the_rooms_are_errors():
+    with pytest.raises(ValueError, match=r"agent is .*; expected a position in"):
+        RobotRemoteControl().reset(options={"agent": [1.2, 0.0]})
+
+
 def test_bad_actions_are_errors():
     env = RobotRemoteControl()
     env.reset(seed=0)

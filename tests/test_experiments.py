@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
-from gatel0rd.config import from_json, to_json
+from gatel0rd.config import content_hash, from_json, to_json
 from gatel0rd.experiments.catalogue import catalogue
 from gatel0rd.experiments.execute import curves, exclusive, execute, rounded
 from gatel0rd.experiments.profiles import PROFILES
@@ -80,6 +80,7 @@ def test_the_papers_settings_are_in_the_plan():
     assert (gatel0rd.train.batch_size, gatel0rd.train.clip_norm, gatel0rd.train.epsilon) == (128, 0.1, 1e-4)
     assert gatel0rd.train_data.sequences == 6400 and gatel0rd.train_data.steps == 50
     assert gatel0rd.gradient_steps == 250_000 and gatel0rd.share == 1.0
+    assert runs["clockwork"].train.evaluate_every == 100
     assert {run.model.cell.hidden_size for run in runs.values()} == {8}
 
 
@@ -110,7 +111,20 @@ def test_runs_shared_by_experiments_are_the_same_run():
     generalization = plan(find("rrc/generalization"), profile="smoke", seeds=[0], cells=["gatel0rd"])
     assert [gating] == generalization
     assert gating.directory_name != replace(gating, seed=1).directory_name
-    assert gating.group == replace(gating, seed=1).group
+    assert gating.group == replace(gating, seed=1).group == replace(gating, profile="other name").group
+
+
+def test_options_at_their_default_do_not_change_names():
+    @dataclass(frozen=True, kw_only=True)
+    class Old:
+        size: int
+
+    @dataclass(frozen=True, kw_only=True)
+    class New:
+        size: int
+        option: str = "off"
+
+    assert content_hash(Old(size=3)) == content_hash(New(size=3)) != content_hash(New(size=3, option="on"))
 
 
 def test_run_configurations_survive_json():

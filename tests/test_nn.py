@@ -103,6 +103,37 @@ def test_mask_resets_where_an_episode_starts(batch_first):
         torch.testing.assert_close(h_n[:, index], state, rtol=1e-13, atol=1e-15)
 
 
+def test_a_mask_means_what_it_was_said_to_mean():
+    x, h0 = inputs(T, B, INPUT), inputs(LAYERS, B, H)
+    everywhere = torch.ones(T, B, dtype=torch.bool)
+    starts, valid, auto = (layer(mask_means=means).eval() for means in ("starts", "valid", "auto"))
+    alone = torch.stack([starts(x[t : t + 1])[0][0] for t in range(T)])
+    torch.testing.assert_close(starts(x, h0, mask=everywhere)[0], alone, rtol=1e-13, atol=1e-15)
+    assert torch.equal(valid(x, h0, mask=everywhere)[0], valid(x, h0)[0])
+    assert torch.equal(auto(x, h0, mask=everywhere)[0], valid(x, h0)[0])
+    assert torch.equal(auto(x[:1], h0, mask=everywhere[:1])[0], starts(x[:1])[0])
+    padding = torch.arange(T).unsqueeze(1) < torch.tensor([7, 1, 4, 2, 6])
+    assert torch.equal(valid(x, h0, mask=padding)[1], auto(x, h0, mask=padding)[1])
+    torch.testing.assert_close(valid(x, h0, mask=padding)[1][:, 2], valid(x[:4], h0)[1][:, 2])
+
+
+def test_packed_sequences_keep_the_callers_order_of_equals():
+    rnn, gru = GateL0RD(INPUT, H).eval(), torch.nn.GRU(INPUT, H)
+    packed = pack_sequence([torch.randn(3, INPUT) for _ in range(B)], enforce_sorted=False)
+    ours, theirs = rnn(packed)[0], gru(packed)[0]
+    assert torch.equal(ours.sorted_indices, theirs.sorted_indices)
+    assert torch.equal(ours.batch_sizes, theirs.batch_sizes)
+    torch.testing.assert_close(ours.data[:B], rnn(packed.data[:B].unsqueeze(0))[0][0])
+    assert rnn(pack_sequence([torch.randn(3, INPUT)]))[0].sorted_indices is None
+
+
+def test_autocast_is_allowed():
+    rnn = GateL0RD(INPUT, H)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, _ = rnn(torch.randn(T, B, INPUT).bfloat16())
+    assert output.dtype == torch.bfloat16
+
+
 def test_gate_noise_is_off_in_eval_and_follows_the_generator():
     rnn, x = layer(), inputs(T, B, INPUT)
     noisy = [rnn(x, generator=torch.Generator().manual_seed(seed))[0] for seed in (3, 3, 4)]
@@ -235,6 +266,8 @@ def test_cell_steps_equal_the_layer():
             lambda rnn: rnn(pack_sequence([inputs(2, INPUT)]), mask=torch.ones(2)),
             "mask was given with a PackedSequence",
         ),
+        (lambda rnn: rnn(inputs(T, INPUT), inputs(1, 1, H)), r"hx has shape \(1, 1, 2\); expected \(3, 2\)"),
+        (lambda rnn: GateL0RD(2, 3, mask_means="ends"), "mask_means is 'ends'; expected auto, starts or valid"),
         (lambda rnn: GateL0RD(0, 3), "input_size is 0; expected a positive number"),
         (lambda rnn: GateL0RD(2, 3, dropout=1.5), "dropout is 1.5; expected a probability"),
         (lambda rnn: GateL0RDCell(INPUT, H)(torch.randn(2, 2, INPUT)), r"input has shape \(2, 2, 3\)"),

@@ -24,11 +24,12 @@ def torchrl():
     return torchrl
 
 
-def test_gru_module_resets_at_episode_starts_and_hands_on_the_right_state(torchrl):
+@pytest.mark.parametrize("mask_means", ["auto", "valid"])
+def test_gru_module_resets_at_episode_starts_and_hands_on_the_right_state(torchrl, mask_means):
     from tensordict import TensorDict
 
     layers = 2
-    rnn = GateL0RD(INPUT, H, num_layers=layers, batch_first=True).eval()
+    rnn = GateL0RD(INPUT, H, num_layers=layers, batch_first=True, mask_means=mask_means).eval()
     module = torchrl.modules.GRUModule(
         gru=rnn, in_keys=["x", "h"], out_keys=["y", ("next", "h")], default_recurrent_mode=True
     )

@@ -144,6 +144,16 @@ def test_a_checkpoint_of_another_run_is_an_error(change, data, tmp_path):
         trainer(data, tmp_path, **change)
 
 
+def test_a_checkpoint_of_other_data_or_without_metrics_is_an_error(data, tmp_path):
+    run = trainer(data, tmp_path)
+    run.run()
+    with pytest.raises(FileError, match="seed or data; use another directory"):
+        trainer(generate(replace(RECIPE, seed=1)), tmp_path)
+    run.metrics_path.unlink()
+    with pytest.raises(FileError, match="is missing beside its checkpoint"):
+        trainer(data, tmp_path)
+
+
 def test_a_damaged_checkpoint_is_an_error(data, tmp_path):
     run = trainer(data, tmp_path)
     run.run()

@@ -215,3 +215,16 @@ def test_a_model_file_of_another_model_is_an_error(tmp_path):
 def test_wrong_inputs_are_errors(change, message):
     with pytest.raises(ValueError, match=message):
         make()(*change(*sequences()))
+
+
+def test_wrong_inputs_to_single_steps_are_errors():
+    model, (observations, actions) = make(), sequences()
+    state = model.initial(observations, actions)
+    with pytest.raises(ValueError, match=r"observations have shape \(1, 5, 2\); expected \(T, B, 3\)"):
+        model.step(state, observations[0, :, :2], actions[0])
+    with pytest.raises(ValueError, match=r"actions have shape \(1, 5, 1\); expected \(T, B, 2\)"):
+        model.rollout(state, observations[0], actions[..., :1])
+    with pytest.raises(ValueError, match=r"actions have shape \(7, 5, 1\)"):
+        model.initial(observations, actions[..., :1])
+    with pytest.raises(ValueError, match=r"feed is torch.float32 of shape \(7, 5\); expected boolean, \(7, 5\)"):
+        model(observations, actions, torch.ones(T, B))

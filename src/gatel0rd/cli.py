@@ -12,12 +12,16 @@ from typing import Annotated, Any
 import tyro
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
 from gatel0rd.config import Preset
 
 console = Console(soft_wrap=not sys.stdout.isatty())
+
+EXTRAS = {"gymnasium": "envs", "PIL": "envs", "pygame": "human", "matplotlib": "report"}
+"""Module -> the extra that brings it."""
 
 SeedList = Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7.")]
 CellList = Annotated[str | None, arg(metavar="A,B", help="Only these cells, as in gatel0rd,gru. All if not given.")]
@@ -54,7 +58,7 @@ def list_experiments(
 def run(
     id: Positional[Annotated[str, arg(metavar="ID", help="Experiment id, see `gatel0rd list`.")]],
     profile: Annotated[str, arg(metavar="P", help="How large: smoke, demo, quick or paper.")] = "quick",
-    seeds: SeedList = "0",
+    seeds: SeedList = "0-1",
     cells: CellList = None,
     preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
     epochs: Annotated[int | None, arg(metavar="N", help="Train this many epochs instead of the profile's.")] = None,
@@ -117,6 +121,8 @@ def data_make(
 
 def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> None:
     """Train GateL0RD and a GRU on Robot Remote Control and make a report, in some minutes on two cores."""
+    import matplotlib  # noqa: F401  # if it is missing, say so before training
+
     from gatel0rd.experiments.registry import find, plan
     from gatel0rd.experiments.report import make_report
 
@@ -133,6 +139,8 @@ def train(runs: Sequence[Any], out: Path, *, workers: int | None, resume: bool) 
     from gatel0rd.experiments.registry import estimated_seconds, is_finished
     from gatel0rd.experiments.runner import run_all
 
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers is {workers}; expected at least 1")
     missing = [entry for entry in runs if not is_finished(entry, out)]
     count = min(workers or os.cpu_count() or 1, max(1, len(missing)))
     work = sum(estimated_seconds(entry) for entry in missing) / count
@@ -151,7 +159,7 @@ def parse_seeds(text: str) -> list[int]:
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        if not first.isdigit() or (dash and not last.isdigit()) or int(last or first) < int(first):
             raise ValueError(f"seeds are {text!r}; expected numbers and ranges, as in 0-4 or 0,3,7")
         seeds += range(int(first), int(last if dash else first) + 1)
     return list(dict.fromkeys(seeds))
@@ -177,7 +185,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app.cli(prog="gatel0rd", description=description, args=arguments)
     except (ValueError, FileNotFoundError) as error:
-        console.print(f"[red]gatel0rd:[/] {error}", highlight=False)
+        console.print(f"[red]gatel0rd:[/] {escape(str(error))}", highlight=False)
+        raise SystemExit(2) from error
+    except ModuleNotFoundError as error:
+        advice = f"{error.name} is missing; pip install 'gatel0rd[{EXTRAS.get(error.name or '', 'demo')}]'"
+        console.print(f"[red]gatel0rd:[/] {escape(advice)}", highlight=False)
         raise SystemExit(2) from error
     except KeyboardInterrupt:
         console.print("interrupted; the same command with --resume goes on from the last checkpoint")

@@ -106,7 +106,17 @@ def from_json(kind: type[T], plain: dict[str, Any]) -> T:
     return kind(**values)
 
 
+def _without_defaults(config: Any) -> Any:
+    if dataclasses.is_dataclass(config):
+        fields = {field.name: (getattr(config, field.name), field.default) for field in dataclasses.fields(config)}
+        return {name: _without_defaults(value) for name, (value, default) in fields.items() if value != default}
+    return [_without_defaults(entry) for entry in config] if isinstance(config, tuple) else config
+
+
 def content_hash(config: Any) -> str:
-    """Ten hexadecimal digits that name a configuration by its content."""
-    canonical = json.dumps(to_json(config), sort_keys=True, separators=(",", ":"))
+    """Ten hexadecimal digits that name a configuration by its content.
+
+    Fields that have their default value do not count, so that a new option leaves old names as they are.
+    """
+    canonical = json.dumps(_without_defaults(config), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:10]

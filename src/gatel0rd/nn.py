@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import Literal, overload
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,8 @@ from gatel0rd.config import GateName
 from gatel0rd.unroll import unroll
 
 __all__ = ["GateL0RD", "GateL0RDCell"]
+
+MaskMeaning = Literal["auto", "starts", "valid"]
 
 
 class GateL0RDCell(nn.Module):
@@ -31,7 +33,8 @@ class GateL0RDCell(nn.Module):
 
     Outputs: output, h_1 (and the gates with ``return_gates=True``)
         - **output**: :math:`(B, O)`: unlike in a GRU the output is not the latent state.
-        - **h_1**: next latent state, :math:`(B, H)`. A closed gate leaves its latent bit-identical.
+        - **h_1**: next latent state, :math:`(B, H)`. A closed gate leaves its latent bit-identical (but -0.0 becomes
+          0.0).
         - **gates**: Λ(s_t), :math:`(B, H)`.
 
     Example::
@@ -83,8 +86,11 @@ class GateL0RDCell(nn.Module):
         _check_input(self, input, self.input_size)
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
-        h = self.cell.initial_state(x.shape[0], x)[0] if hx is None else hx if batched else hx.unsqueeze(0)
-        _check_state(h, (x.shape[0], self.hidden_size), x)
+        if hx is None:
+            h = self.cell.initial_state(x.shape[0], x)[0]
+        else:
+            _check_state(hx, (x.shape[0], self.hidden_size) if batched else (self.hidden_size,), x)
+            h = hx if batched else hx.unsqueeze(0)
         noise = self.cell.sample_noise(1, x.shape[0], x, generator) if self.training else None
         output, (h,), gates = self.cell(x, (h,), None if noise is None else noise[0])
         results = (output, h, gates) if return_gates else (output, h)
@@ -113,6 +119,7 @@ class GateL0RD(nn.Module):
         noise_std: standard deviation of the gate noise ε, drawn while training and absent in ``eval()``.
         output_gate: False leaves out the factor o(x_t, h_t).
         net_layers: 1 to 3 layers inside g and r.
+        mask_means: what a mask marks: ``"starts"`` of episodes, ``"valid"`` steps, or ``"auto"`` (see Note).
 
     Inputs: input, hx, mask
         - **input**: :math:`(T, B, I)`, :math:`(B, T, I)` with ``batch_first``, :math:`(T, I)` unbatched,
@@ -131,8 +138,9 @@ class GateL0RD(nn.Module):
     Note:
         TorchRL cuts a batch into episodes, pads them and passes a mask that is True on the leading, valid steps of
         every row, at least one row being valid to its end. Read as episode starts such a mask would reset a row at
-        every step, which nobody asks of a memory, so it is recognised: the state is held on the padding.
-        :func:`gatel0rd.unroll` takes ``resets`` and ``active`` under their own names.
+        every step, so with ``mask_means="auto"`` a mask of more than one step that looks like this is taken as
+        TorchRL's: the state is held on the padding. Say ``"starts"`` if your episodes can be one step long, and
+        ``"valid"`` for TorchRL, to leave nothing to be guessed.
 
     Deviations: 0.1 is used as a standard deviation of ε, as in the authors' code (the text has Σ_ii = 0.1).
 
@@ -160,9 +168,13 @@ class GateL0RD(nn.Module):
         noise_std: float = 0.1,
         output_gate: bool = True,
         net_layers: int = 1,
+        mask_means: MaskMeaning = "auto",
     ) -> None:
         super().__init__()
         _check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size, num_layers=num_layers)
+        if mask_means not in ("auto", "starts", "valid"):
+            raise ValueError(f"mask_means is {mask_means!r}; expected auto, starts or valid")
+        self.mask_means = mask_means
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}; expected a probability between 0 and 1")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, output_size or hidden_size
@@ -239,18 +251,21 @@ class GateL0RD(nn.Module):
         steps, batch_size = x.shape[:2]
         state = None
         if hx is not None:
-            hx = hx if batched else hx.unsqueeze(1)  # (L, H) -> (L, 1, H)
-            _check_state(hx, (self.num_layers, batch_size, self.hidden_size), x)
-            state = hx.unbind(0)
+            middle = (batch_size,) if batched else ()
+            _check_state(hx, (self.num_layers, *middle, self.hidden_size), x)
+            state = (hx if batched else hx.unsqueeze(1)).unbind(0)  # (L, H) -> L x (1, H)
         noise = self.stack.sample_noise(steps, batch_size, x, generator) if self.training else None
         outputs, _, gates, state = unroll(self.stack, x, state, noise=noise, resets=resets, active=active)
         assert gates is not None
         h_n = torch.stack(state)  # L x (B, H) -> (L, B, H)
 
         def arrange(sequence: Tensor) -> Tensor | PackedSequence:
-            if lengths is not None:
-                packed: PackedSequence = pack_padded_sequence(sequence, lengths, enforce_sorted=False)
-                return packed
+            if isinstance(input, PackedSequence) and lengths is not None:
+                order, sorted_lengths = input.sorted_indices, lengths
+                if order is not None:  # the caller's own order, also among sequences of equal length
+                    sequence, sorted_lengths = sequence[:, order], lengths[order.cpu()]
+                data = pack_padded_sequence(sequence, sorted_lengths).data
+                return PackedSequence(data, input.batch_sizes, order, input.unsorted_indices)
             if not batched:
                 return sequence.squeeze(1)
             return sequence.transpose(0, 1) if self.batch_first else sequence
@@ -269,10 +284,18 @@ class GateL0RD(nn.Module):
             mask = mask.unsqueeze(1)
         elif self.batch_first:
             mask = mask.transpose(0, 1)
-        leading = (mask[1:] <= mask[:-1]).all()  # each row: True, …, True, False, …, False
-        if len(mask) > 1 and bool(leading & mask.all(dim=0).any()):
-            return None, mask
-        return mask, None
+        means = self.mask_means
+        if means == "auto":
+            leading = (mask[1:] <= mask[:-1]).all()  # each row: True, …, True, False, …, False
+            means = "valid" if len(mask) > 1 and bool(leading & mask.all(dim=0).any()) else "starts"
+        return (mask, None) if means == "starts" else (None, mask)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all weights afresh."""
+        self.stack.reset_parameters(generator)
+
+    def flatten_parameters(self) -> None:
+        """Does nothing; there for code that calls it on ``nn.GRU``."""
 
     def extra_repr(self) -> str:
         options = f"output_size={self.output_size}, num_layers={self.num_layers}, batch_first={self.batch_first}"
@@ -289,7 +312,7 @@ def _check_input(module: nn.Module, x: Tensor, input_size: int) -> None:
     if x.shape[-1] != input_size:
         raise ValueError(f"input has {x.shape[-1]} features; the layer was made with input_size={input_size}")
     weight = next(module.parameters())
-    if x.dtype != weight.dtype:
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         raise ValueError(f"input is {x.dtype} and the weights are {weight.dtype}; convert one of them with .to()")
 
 

@@ -63,6 +63,7 @@ class Block:
 class Section:
     """What the page says about one experiment at one scale."""
 
+    id: str
     anchor: str
     title: str
     question: str
@@ -73,7 +74,7 @@ class Section:
 
     def markdown(self) -> str:
         """The same as Markdown; pictures are links into ``figures/``."""
-        parts = [f"## {self.title} (`{self.anchor}`)", self.question, f"> The paper: {self.claim}", self.scale]
+        parts = [f"## {self.title} (`{self.id}`)", self.question, f"> The paper: {self.claim}", self.scale]
         for block in self.blocks:
             parts.append(f"**{block.title}**")
             if block.picture is not None:
@@ -85,7 +86,7 @@ class Section:
 
 def page(title: str, introduction: Sequence[str], sections: Sequence[Section], footer: str) -> str:
     """The whole page as a string."""
-    links = "".join(f'<a href="#{_anchor(section)}">{html.escape(section.title)}</a>' for section in sections)
+    links = "".join(f'<a href="#{section.anchor}">{html.escape(section.title)}</a>' for section in sections)
     paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in introduction)
     body = "".join(_section(section) for section in sections)
     return (
@@ -100,8 +101,8 @@ def page(title: str, introduction: Sequence[str], sections: Sequence[Section], f
 def _section(section: Section) -> str:
     blocks = "".join(_block(block) for block in section.blocks)
     return (
-        f'<section id="{_anchor(section)}"><h2>{html.escape(section.title)}'
-        f'<span class="id">{html.escape(section.anchor)}</span></h2>'
+        f'<section id="{section.anchor}"><h2>{html.escape(section.title)}'
+        f'<span class="id">{html.escape(section.id)}</span></h2>'
         f"<p>{html.escape(section.question)}</p>"
         f'<p class="claim">The paper: {html.escape(section.claim)}</p>'
         f'<p class="note">{html.escape(section.scale)} Run it: <code>{html.escape(section.command)}</code></p>'
@@ -118,10 +119,6 @@ def _block(block: Block) -> str:
     if block.table is not None:
         content += f'<div class="scroll">{block.table.html()}</div>'
     return f"<div>{content}</div>"
-
-
-def _anchor(section: Section) -> str:
-    return section.anchor.replace("/", "-").replace(" ", "-")
 
 
 def _data_uri(path: Path) -> str:

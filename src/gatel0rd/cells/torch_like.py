@@ -1,4 +1,4 @@
-"""What the three cells that have a twin in ``torch.nn`` share: the names and the layout of their weights."""
+"""What the cells with the weights of ``torch.nn``'s share: their names and layout."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gatel0rd.config import DataRecipe
 from gatel0rd.data.dataset import Dataset
+from gatel0rd.files import FileError
 
 __all__ = ["GENERATORS", "Dataset", "generate", "obtain"]
 
@@ -37,4 +38,7 @@ def obtain(recipe: DataRecipe, directory: Path) -> Dataset:
     path = directory / f"{recipe.name}.safetensors"
     if not path.exists():
         generate(recipe).save(directory)
-    return Dataset.load(path, scenario=recipe.scenario)
+    data = Dataset.load(path, scenario=recipe.scenario)
+    if data.recipe != recipe:
+        raise FileError(f"{path} was made by another recipe, {data.recipe.name}; delete it to have it made again")
+    return data

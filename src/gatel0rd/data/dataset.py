@@ -30,11 +30,14 @@ class Dataset:
     def __post_init__(self) -> None:
         count, steps = self.recipe.sequences, self.recipe.steps
         for name, array in (("observations", self.observations), ("actions", self.actions)):
-            if array.shape[:2] != (count, steps):
+            if array.ndim != 3 or array.shape[:2] != (count, steps):
                 raise ValueError(f"{name} have shape {array.shape}; the recipe says {count} sequences of {steps} steps")
             if not np.isfinite(array).all():
                 bad = int(np.argmax(~np.isfinite(array).all(axis=(1, 2))))
                 raise ValueError(f"{name} of sequence {bad} are NaN or infinite; remove or repair it before training")
+
+        if self.strata.shape != (count,):
+            raise ValueError(f"strata have shape {self.strata.shape}; expected ({count},), one group per sequence")
 
     def save(self, directory: Path) -> Path:
         """Write ``directory/<recipe name>.safetensors`` with the recipe and a checksum inside."""
@@ -51,6 +54,9 @@ class Dataset:
         recipe = from_json(DataRecipe, metadata["recipe"])
         if scenario is not None and recipe.scenario != scenario:
             raise FileError(f"{path} holds data of scenario {recipe.scenario!r}; expected {scenario!r}")
+        missing = {"observations", "actions", "strata"} - set(arrays)
+        if missing:
+            raise FileError(f"{path} has no {', '.join(sorted(missing))}; make it again")
         labels = {name.removeprefix("label."): arrays[name] for name in arrays if name.startswith("label.")}
         return Dataset(
             recipe=recipe,

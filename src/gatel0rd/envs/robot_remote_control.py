@@ -82,6 +82,9 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
             np.array(options.get(name, self.np_random.uniform(-1, 1, 2)), dtype=np.float64)
             for name in ("agent", "robot")
         )
+        for name, position in (("agent", self._agent), ("robot", self._robot)):
+            if position.shape != (2,) or not (np.abs(position) <= 1).all():
+                raise ValueError(f"{name} is {position}; expected a position in [-1, 1]²")
         self._controlled = np.array(False)
         self._trails = [(self._agent, self._robot)]
         self._show()
@@ -125,10 +128,12 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
             pygame.display.init()
             self._window = pygame.display.set_mode((2 * self.render_size, self.render_size))
             pygame.display.set_caption("Robot Remote Control")
+            self._clock = pygame.time.Clock()
         pygame.event.pump()
         frame = pygame.surfarray.make_surface(self._draw().swapaxes(0, 1))  # [H, W, 3] -> [W, H, 3]
         self._window.blit(frame, (0, 0))
         pygame.display.flip()
+        self._clock.tick(self.metadata["render_fps"])
 
     def _draw(self) -> NDArray[np.uint8]:
         from PIL import Image, ImageDraw

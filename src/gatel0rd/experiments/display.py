@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -70,5 +71,5 @@ class LiveDisplay:
         self.progress.remove_task(self.tasks[index])
         self.progress.advance(self.overall)
         seconds = time.monotonic() - self.began[index]
-        outcome = f"[green]done[/] in {seconds:.0f} s" if error is None else f"[red]failed[/]: {error}"
+        outcome = f"[green]done[/] in {seconds:.0f} s" if error is None else f"[red]failed[/]: {escape(error)}"
         self.console.print(f"{self.names[index]}: {outcome}", highlight=False)

@@ -21,8 +21,6 @@ from gatel0rd.files import FileError, write_json
 from gatel0rd.models import save_model
 from gatel0rd.training import Trainer, evaluate, time_first
 
-RECORD_FORMAT = 1
-
 
 def execute(
     run: RunConfig,
@@ -55,7 +53,6 @@ def execute(
         for name, dataset in validations.items():
             final[name] = evaluate(model, *time_first(dataset, run.model))
         record = {
-            "format": RECORD_FORMAT,
             "run": to_json(run),
             "group": run.group,
             "share_of_paper": run.share,

@@ -10,29 +10,36 @@ class Profile:
     """A share of the paper's epochs and data.
 
     Attributes:
-        epochs: absolute number of epochs, or a share of the paper's if it is below 1 (or exactly 1.0: all of them).
-        sequences: cap on the size of every data set (None: the paper's).
-        evaluations: how many points the curves have.
+        epoch_share: epochs as a share of the paper's.
+        most_epochs: upper limit on epochs.
+        sequences: upper limit on the size of every data set.
+        evaluations: how many points the curves have; None: one every 100 epochs, as in the paper.
     """
 
     name: str
     description: str
-    epochs: float
-    sequences: int | None
-    evaluations: int
+    epoch_share: float = 1.0
+    most_epochs: int | None = None
+    sequences: int | None = None
+    evaluations: int | None = None
 
     def scale_epochs(self, paper_epochs: int) -> int:
         """Epochs to train when the paper trains ``paper_epochs``."""
-        return max(1, round(self.epochs * paper_epochs)) if self.epochs <= 1 else int(self.epochs)
+        epochs = max(1, round(self.epoch_share * paper_epochs))
+        return epochs if self.most_epochs is None else min(epochs, self.most_epochs)
+
+    def evaluate_every(self, epochs: int) -> int:
+        """Epochs between evaluations of a run of ``epochs``."""
+        return 100 if self.evaluations is None else max(1, epochs // self.evaluations)
 
 
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile(name="smoke", description="seconds, for tests", epochs=4, sequences=256, evaluations=4),
-        Profile(name="demo", description="some minutes on two cores", epochs=0.01, sequences=None, evaluations=25),
-        Profile(name="quick", description="minutes per run", epochs=0.02, sequences=None, evaluations=25),
-        Profile(name="paper", description="the paper's scale", epochs=1.0, sequences=None, evaluations=50),
+        Profile(name="smoke", description="seconds, for tests", most_epochs=4, sequences=256, evaluations=4),
+        Profile(name="demo", description="some minutes on two cores", epoch_share=0.01, evaluations=25),
+        Profile(name="quick", description="minutes per run", epoch_share=0.02, evaluations=25),
+        Profile(name="paper", description="the paper's scale"),
     )
 }
 

@@ -95,7 +95,10 @@ class Experiment:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One training run, completely: equal configurations are the same run, whichever experiment asks for it."""
+    """One training run, completely: equal configurations are the same run, whichever experiment asks for it.
+
+    ``profile`` is the name under which it was planned, and no part of what makes runs equal.
+    """
 
     scenario: str
     preset: Preset
@@ -113,12 +116,12 @@ class RunConfig:
 
     @property
     def directory_name(self) -> str:
-        return f"{self.scenario}/{self.model.cell.name}-seed{self.seed}-{content_hash(self)}"
+        return f"{self.scenario}/{self.model.cell.name}-seed{self.seed}-{self.group}"
 
     @property
     def group(self) -> str:
         """What runs that differ in their seed only have in common."""
-        return content_hash(replace(self, seed=0))
+        return content_hash(replace(self, seed=0, profile=""))
 
     @property
     def gradient_steps(self) -> int:
@@ -142,6 +145,8 @@ def plan_run(
     """The run that trains one variant of an experiment with one seed."""
     scenario = experiment.scenario
     paper_epochs = variant.paper_epochs if preset == "text" else variant.reference_epochs
+    if epochs is not None and epochs < 1:
+        raise ValueError(f"epochs is {epochs}; expected at least 1")
     own_epochs = profile.scale_epochs(paper_epochs) if epochs is None else epochs
     sequences = scenario.sequences if profile.sequences is None else min(profile.sequences, scenario.sequences)
 
@@ -172,7 +177,7 @@ def plan_run(
             penalty=penalty,
             sampling_decay=compressed_decay(0.998, own_epochs, paper_epochs),
             sampling_minimum=scenario.sampling_minimum,
-            evaluate_every=max(1, own_epochs // profile.evaluations),
+            evaluate_every=profile.evaluate_every(own_epochs),
         ),
         paper_epochs=paper_epochs,
         paper_sequences=scenario.sequences,

@@ -86,7 +86,9 @@ def make_report(
     chosen = [find(experiment_id) for experiment_id in ids] or list(experiments().values())
     found = answers(chosen, records, named=bool(ids))
     if not found:
-        raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
+        if ids:
+            raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
+        raise ValueError("the records hold nothing to compare yet; name an experiment to see it anyway")
     sections = [section(answer, out / "figures") for answer in found]
     introduction = [
         "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
@@ -115,11 +117,14 @@ def section(answer: Answer, directory: Path) -> Section:
     stem = f"{experiment.id.replace('/', '-')}-{answer.profile.replace(', ', '-').replace(' ', '-')}-{answer.preset}"
     cells = dict.fromkeys(line.cell for line in answer.lines)
     known = dict.fromkeys(variant.cell.name for variant in experiment.variants)
-    command = f"gatel0rd run {experiment.id} --profile {answer.profile.split(',')[0]}"
+    profile, with_epochs, _ = answer.profile.partition(",")
+    command = f"gatel0rd run {experiment.id} --profile {profile}"
+    command += f" --epochs {answer.records[0].run['train']['epochs']}" if with_epochs else ""
     command += "" if answer.preset == "text" else f" --preset {answer.preset}"
     command += "" if set(cells) == set(known) else f" --cells {','.join(cells)}"
     return Section(
-        anchor=experiment.id,
+        id=experiment.id,
+        anchor=stem,
         title=experiment.title + suffix,
         question=experiment.question,
         claim=experiment.claim,

@@ -81,6 +81,7 @@ class WorldModel(nn.Module):
 
         Shape: observations [T, B, O], actions [T, B, A] with T >= init_steps.
         """
+        self._check(observations, actions)
         if not len(self.init):
             return self.core.initial_state(observations.shape[1], observations)
         first = self.config.init_steps
@@ -92,6 +93,10 @@ class WorldModel(nn.Module):
 
     def step(self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None = None) -> Prediction:
         """Predict the next observation. Shape: observation [B, O], action [B, A]."""
+        self._check(observation.unsqueeze(0), action.unsqueeze(0))
+        return self._step(state, observation, action, noise_t)
+
+    def _step(self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None) -> Prediction:
         features = self.pre(torch.cat([action, observation], dim=-1))
         output, state, gates = self.core(features, state, noise_t)
         return Prediction(observation + self.config.residual_scale * self.post(output), state, gates)
@@ -101,6 +106,7 @@ class WorldModel(nn.Module):
 
         Shape: observation [B, O] is the last real one; actions [T, B, A].
         """
+        self._check(observation.unsqueeze(0), actions[:1])
         return self._run(state, observation, None, actions, None, None)
 
     def forward(
@@ -117,6 +123,9 @@ class WorldModel(nn.Module):
         """
         self._check(observations, actions)
         if feed is not None:
+            if feed.shape != observations.shape[:2] or feed.dtype != torch.bool:
+                expected = tuple(observations.shape[:2])
+                raise ValueError(f"feed is {feed.dtype} of shape {tuple(feed.shape)}; expected boolean, {expected}")
             feed = feed.clone()
             feed[: self.config.init_steps] = True
         return self._run(self.initial(observations, actions), observations[0], observations, actions, feed, noise)
@@ -151,7 +160,7 @@ class WorldModel(nn.Module):
                 fed = real
             else:
                 fed = torch.where(feed_t.unsqueeze(-1), real, predicted)
-            prediction, state, gates = self.step(state, fed, action, noise_t)
+            prediction, state, gates = self._step(state, fed, action, noise_t)
             return (state, prediction), (prediction, self.core.latents(state), gates)
 
         carry, columns = scan(step, (state, observation), (observations, actions, feed, noise))

@@ -84,7 +84,8 @@ class Trainer:
         self.epoch = 0
         self.seconds = 0.0
         self.history: list[Metrics] = []
-        self.identity = content_hash(model_config) + content_hash(config) + str(seed)
+        recipes = [content_hash(data.recipe) for data in (train, *evaluations.values())]
+        self.identity = " ".join([content_hash(model_config), content_hash(config), str(seed), *recipes])
         directory.mkdir(parents=True, exist_ok=True)
         if self.checkpoint_path.exists():
             self._restore()
@@ -191,7 +192,7 @@ class Trainer:
         arrays, metadata = load_arrays(self.checkpoint_path, kind="checkpoint")
         if metadata["identity"] != self.identity:
             raise FileError(
-                f"{self.checkpoint_path} was written by a run with another model, training configuration or seed; "
+                f"{self.checkpoint_path} was written by a run with another model, configuration, seed or data; "
                 "use another directory, or delete this one to start over"
             )
         parts: dict[str, dict[str, np.ndarray[Any, Any]]] = {"model": {}, "exp_avg": {}, "exp_avg_sq": {}}
@@ -206,6 +207,10 @@ class Trainer:
                 "exp_avg_sq": torch.from_numpy(parts["exp_avg_sq"][name].copy()),
             }
         self.epoch = metadata["epoch"]
+        if not self.metrics_path.exists():
+            raise FileError(
+                f"{self.metrics_path} is missing beside its checkpoint; delete the checkpoint to start over"
+            )
         lines = self.metrics_path.read_text().splitlines()
         # what was logged after the checkpoint happens again; a line cut short by a kill can only be among that
         self.history = [json.loads(line) for line in lines[: self.epoch + 1]]
