@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
+# what an install compiles or reads; Python files are used in place
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: setup demo test bench lint docs clean
@@ -14,12 +16,12 @@ $(VENV)/.torch: constraints.txt
 	touch $@
 
 # the package with what the demo needs
-$(VENV)/.demo: $(VENV)/.torch pyproject.toml
+$(VENV)/.demo: $(VENV)/.torch $(SOURCES)
 	$(PIP) --editable ".[demo]"
 	touch $@
 
 # the package with every extra
-$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+$(VENV)/.dev: $(VENV)/.torch $(SOURCES)
 	$(PIP) --editable ".[dev]"
 	touch $@ $(VENV)/.demo
 

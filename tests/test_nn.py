@@ -241,9 +241,9 @@ def test_cell_steps_equal_the_layer():
     output, h_n, gates = rnn(x, return_gates=True)
     for t in range(T):
         y, h, gate = cell(x[t], h, return_gates=True)
-        assert torch.equal(y, output[t])
-        assert torch.equal(gate, gates[t])
-    assert torch.equal(h, h_n[0])
+        torch.testing.assert_close(y, output[t], rtol=1e-13, atol=1e-15)
+        torch.testing.assert_close(gate, gates[t], rtol=1e-13, atol=1e-15)
+    torch.testing.assert_close(h, h_n[0], rtol=1e-13, atol=1e-15)
     y, h = cell(x[0, 2])
     torch.testing.assert_close(y, output[0, 2], rtol=1e-13, atol=1e-15)
     assert h.shape == (H,)

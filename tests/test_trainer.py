@@ -11,8 +11,19 @@ import torch
 
 from gatel0rd.config import CellConfig, DataRecipe, TrainConfig, WorldModelConfig
 from gatel0rd.data import Dataset, generate
+from gatel0rd.engine.training import draw_feed, draw_noise
 from gatel0rd.files import FileError, load_arrays
-from gatel0rd.training import Trainer, TrainingError, evaluate, stratified_order, time_first
+from gatel0rd.models import WorldModel
+from gatel0rd.training import (
+    NativeStepper,
+    TorchStepper,
+    Trainer,
+    TrainingError,
+    evaluate,
+    make_stepper,
+    stratified_order,
+    time_first,
+)
 
 MODEL = WorldModelConfig(observation_size=4, action_size=2)
 CONFIG = TrainConfig(epochs=6, batch_size=32, sampling_decay=0.7, sampling_minimum=0.02, evaluate_every=2)
@@ -71,9 +82,10 @@ class Stop(Exception):
     pass
 
 
+@pytest.mark.parametrize("engine", ["native", "torch"])
 @pytest.mark.parametrize("stop_after", [1, 3, 5])
-def test_interrupted_anywhere_and_resumed_equals_uninterrupted(stop_after, data, tmp_path):
-    whole = trainer(data, tmp_path / "whole")
+def test_interrupted_anywhere_and_resumed_equals_uninterrupted(stop_after, engine, data, tmp_path):
+    whole = trainer(data, tmp_path / "whole", engine=engine)
     whole.run()
     directory = tmp_path / "parts"
 
@@ -83,7 +95,7 @@ def test_interrupted_anywhere_and_resumed_equals_uninterrupted(stop_after, data,
 
     with pytest.raises(Stop):
         # a checkpoint every second epoch, so that the last one may be older than the last line of metrics
-        part = trainer(data, directory, checkpoint_seconds=1e9)
+        part = trainer(data, directory, checkpoint_seconds=1e9, engine=engine)
         epoch_end = part._train_epoch
 
         def train_and_save():
@@ -95,7 +107,7 @@ def test_interrupted_anywhere_and_resumed_equals_uninterrupted(stop_after, data,
         part.run(interrupt)
     with (directory / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 99, "lo')  # what a kill in the middle of a line leaves
-    resumed = trainer(data, directory)
+    resumed = trainer(data, directory, engine=engine)
     assert resumed.epoch == 2 * ((stop_after - 1) // 2)
     resumed.run()
     assert_same(whole, resumed)
@@ -163,23 +175,65 @@ def test_a_damaged_checkpoint_is_an_error(data, tmp_path):
         trainer(data, tmp_path)
 
 
-def test_teacher_forcing_and_full_sampling_train_alike(data, tmp_path):
-    """With p = 1 throughout, scheduled sampling feeds what teacher forcing feeds."""
-    always = replace(CONFIG, sampling_minimum=1.0)
-    cell = replace(MODEL, cell=CellConfig(name="gru"))
-    runs = [
-        trainer(data, tmp_path / "forced", model=cell, config=replace(CONFIG, teacher_forcing=True, epochs=1)),
-        trainer(data, tmp_path / "sampled", model=cell, config=replace(always, epochs=1)),
-    ]
-    observations, actions = runs[0].observations, runs[0].actions
-    losses = [
-        run.losses(observations, actions, feed, None).task
-        for run, feed in zip(runs, (None, torch.ones(11, 64, dtype=torch.bool)), strict=True)
-    ]
-    assert torch.equal(*losses)
-    for run in runs:
-        run.run()
-        assert run.history[1]["sampling_probability"] == 1.0
+def steppers(data, *, model=MODEL, config=CONFIG, engines=("native", "torch"), dtype=torch.float64):
+    """The same model with each engine, on the same data."""
+    made = []
+    for engine in engines:
+        world = WorldModel(model, engine=engine, dtype=dtype)
+        world.reset_parameters(torch.Generator().manual_seed(0))
+        observations, actions = (tensor.to(dtype) for tensor in time_first(data, model))
+        made.append((world, make_stepper(world, config, observations, actions, seed=7, engine=engine)))
+    return made
+
+
+@pytest.mark.parametrize("teacher_forcing", [False, True])
+@pytest.mark.parametrize("penalty", ["l0", "l1", "l2"])
+@pytest.mark.parametrize("name", ["gatel0rd", "elman", "gru", "lstm", "clockwork"])
+def test_compiled_steps_equal_pytorchs(name, penalty, teacher_forcing, data):
+    """Three steps of each engine with the same noise and masks: the same losses and weights."""
+    if name != "gatel0rd" and penalty != "l0":
+        return
+    cell = CellConfig(name=name, num_layers=2, gate="sigmoid" if penalty != "l0" else "retanh")
+    config = replace(CONFIG, penalty=penalty, teacher_forcing=teacher_forcing, sparsity_weight=0.1)
+    (ours, native), (theirs, plain) = steppers(data, model=replace(MODEL, cell=cell, init_steps=2), config=config)
+    assert isinstance(native, NativeStepper) and isinstance(plain, TorchStepper)
+    index = torch.tensor([3, 60, 8, 21, 22, 40, 9, 1, 0, 33, 12])
+    steps, batch, size = 11, len(index), ours.core.noise_size
+    for counter in range(3):
+        terms = native.step(index, probability=0.4, counter=counter, generator=torch.Generator())
+        feed = None if teacher_forcing else draw_feed((steps, batch), 0.4, seed=7, counter=counter)
+        noise = None
+        if size:
+            noise = draw_noise((steps, batch, size), 0.1, seed=7, counter=counter, dtype=torch.float64)
+        losses = plain.losses(index, feed, noise)
+        total = losses.total(0.1)
+        plain.update(total)
+        assert terms["loss"] == pytest.approx(total.item(), rel=1e-10)
+        assert terms["task_loss"] == pytest.approx(losses.task.item(), rel=1e-10)
+        if size:
+            assert terms["penalty"] == pytest.approx(losses.penalty.item(), rel=1e-10)
+            assert terms["open_rate"] == pytest.approx(losses.open_rate.item(), rel=1e-10)
+        for (key, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12, msg=key)
+
+
+def test_a_penalty_that_is_no_sum_is_computed_outside_the_program(data):
+    config = replace(CONFIG, penalty="squared_mean")
+    (_, stepper), _ = steppers(data, config=config, dtype=torch.float32)
+    assert isinstance(stepper, TorchStepper)
+    assert stepper.model.engine == "native"
+    terms = stepper.step(torch.arange(8), probability=0.5, counter=0, generator=torch.Generator().manual_seed(0))
+    assert 0 < terms["penalty"] < 1
+
+
+def test_teacher_forcing_feeds_what_full_sampling_feeds(data):
+    forced, sampled = (
+        steppers(data, config=replace(CONFIG, teacher_forcing=flag), engines=("native",))[0][1]
+        for flag in (True, False)
+    )
+    index = torch.arange(20)
+    terms = [s.step(index, probability=1.0, counter=0, generator=torch.Generator()) for s in (forced, sampled)]
+    assert terms[0] == terms[1]
 
 
 def test_sampling_probabilities_follow_the_schedule(data, tmp_path):
@@ -189,12 +243,13 @@ def test_sampling_probabilities_follow_the_schedule(data, tmp_path):
     assert found == pytest.approx([0.7**epoch for epoch in range(6)])
 
 
-def test_loss_is_task_plus_weighted_penalty(data, tmp_path):
-    run = trainer(data, tmp_path)
-    losses = run.losses(run.observations, run.actions, None, None)
-    predictions, _, gates, _ = run.model(run.observations[:-1], run.actions[:-1])
-    assert losses.task == (predictions - run.observations[1:]).square().mean()
-    assert losses.penalty == (gates > 0).float().mean()
+def test_loss_is_task_plus_weighted_penalty(data):
+    ((model, stepper),) = steppers(data, engines=("torch",))
+    observations, actions = (tensor.double() for tensor in time_first(data, MODEL))
+    losses = stepper.losses(torch.arange(64), None, None)
+    predictions, _, gates, _ = model(observations[:-1], actions[:-1])
+    assert losses.task == (predictions - observations[1:]).square().mean()
+    assert losses.penalty == (gates > 0).double().mean()
     assert losses.total(0.25) == losses.task + 0.25 * losses.penalty
 
 

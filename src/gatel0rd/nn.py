@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from gatel0rd import cells
 from gatel0rd.config import GateName
-from gatel0rd.unroll import unroll
+from gatel0rd.engine import EngineName, ProgramCache, check_name, unroll
 
 __all__ = ["GateL0RD", "GateL0RDCell"]
 
@@ -119,6 +119,7 @@ class GateL0RD(nn.Module):
         noise_std: standard deviation of the gate noise ε, drawn while training and absent in ``eval()``.
         output_gate: False leaves out the factor o(x_t, h_t).
         net_layers: 1 to 3 layers inside g and r.
+        engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
         mask_means: what a mask marks: ``"starts"`` of episodes, ``"valid"`` steps, or ``"auto"`` (see Note).
 
     Inputs: input, hx, mask
@@ -169,12 +170,15 @@ class GateL0RD(nn.Module):
         output_gate: bool = True,
         net_layers: int = 1,
         mask_means: MaskMeaning = "auto",
+        engine: EngineName = "auto",
     ) -> None:
         super().__init__()
         _check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size, num_layers=num_layers)
         if mask_means not in ("auto", "starts", "valid"):
             raise ValueError(f"mask_means is {mask_means!r}; expected auto, starts or valid")
-        self.mask_means = mask_means
+        check_name(engine)
+        self.mask_means, self.engine = mask_means, engine
+        self._programs = ProgramCache()
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}; expected a probability between 0 and 1")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, output_size or hidden_size
@@ -255,7 +259,16 @@ class GateL0RD(nn.Module):
             _check_state(hx, (self.num_layers, *middle, self.hidden_size), x)
             state = (hx if batched else hx.unsqueeze(1)).unbind(0)  # (L, H) -> L x (1, H)
         noise = self.stack.sample_noise(steps, batch_size, x, generator) if self.training else None
-        outputs, _, gates, state = unroll(self.stack, x, state, noise=noise, resets=resets, active=active)
+        outputs, _, gates, state = unroll(
+            self.stack,
+            x,
+            state,
+            noise=noise,
+            resets=resets,
+            active=active,
+            engine=self.engine,
+            cache=self._programs,
+        )
         assert gates is not None
         h_n = torch.stack(state)  # L x (B, H) -> (L, B, H)
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gatel0rd.program import Builder, Value
+
 State = tuple[Tensor, ...]
 """A cell's state: tensors with the batch first. Cells with more than one tensor use a NamedTuple."""
 
@@ -20,6 +22,17 @@ class Step(NamedTuple):
     gates: Tensor | None
 
 
+Values = tuple[Value, ...]
+
+
+class ProgramStep(NamedTuple):
+    """A :class:`Step` in a program: output, next state, gates."""
+
+    output: Value
+    state: Values
+    gates: Value | None
+
+
 class Cell(nn.Module, ABC):
     """One step of a recurrent network. Time, resets and lengths are the business of :mod:`gatel0rd.unroll`.
 
@@ -28,6 +41,7 @@ class Cell(nn.Module, ABC):
         latent_size: how many numbers fix a state (H, or 2·H for an LSTM); f_init predicts that many.
         noise_size: how many standard normal numbers a step takes (0 for deterministic cells).
         noise_std: by how much they are scaled.
+        state_sizes: features of each tensor of the state.
     """
 
     input_size: int
@@ -36,6 +50,7 @@ class Cell(nn.Module, ABC):
     latent_size: int
     noise_size: int = 0
     noise_std: float = 0.0
+    state_sizes: tuple[int, ...]
 
     @abstractmethod
     def forward(self, x_t: Tensor, state: State, noise_t: Tensor | None = None) -> Step:
@@ -48,6 +63,21 @@ class Cell(nn.Module, ABC):
     @abstractmethod
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw all weights afresh."""
+
+    def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep | None:
+        """The step once more, as instructions for the compiled engine; None: this cell runs in PyTorch only.
+
+        ``state`` are the values of the state's tensors, and :meth:`state_program` says how they start.
+        """
+        return None
+
+    def state_program(self, build: Builder, latents: Value) -> Values:
+        """:meth:`state_from` as instructions: here, the latents are the state."""
+        return (latents,)
+
+    def latents_program(self, build: Builder, state: Values) -> Value:
+        """:meth:`latents` as instructions."""
+        return state[0]
 
     def latents(self, state: State) -> Tensor:
         """The part of the state that a figure shows. Shape: [B, H]."""

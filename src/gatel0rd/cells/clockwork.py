@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gatel0rd.cells.base import State, Step
+from gatel0rd.cells.base import ProgramStep, State, Step, Values
 from gatel0rd.cells.torch_like import TorchLikeCell
+from gatel0rd.program import Builder, Value
 
 
 class ClockworkState(NamedTuple):
@@ -35,6 +36,7 @@ class Clockwork(TorchLikeCell):
         super().__init__(input_size, hidden_size, num_chunks=1, **options)
         if len(periods) > hidden_size or any(period < 1 for period in periods):
             raise ValueError(f"periods are {periods}; expected at most hidden_size={hidden_size} positive integers")
+        self.state_sizes = (hidden_size, 1)
         self.common_period = math.lcm(*periods)
         share, remainder = divmod(hidden_size, len(periods))
         units = [share + (index < remainder) for index in range(len(periods))]
@@ -51,6 +53,16 @@ class Clockwork(TorchLikeCell):
         due = torch.remainder(clock, self.periods) == 0  # [B, H]
         h_t = torch.where(due, torch.tanh(from_x + from_h), h_tm1)
         return Step(h_t, ClockworkState(h_t, torch.remainder(clock + 1, self.common_period)), None)
+
+    def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep:
+        h_tm1, clock = state
+        candidate = self.projections_program(build, x, h_tm1, 0, "tanh", mask="connections")
+        due = build.due(clock, [int(period) for period in self.periods.tolist()])
+        h_t = build.blend(due, candidate, h_tm1)
+        return ProgramStep(h_t, (h_t, build.tick(clock, self.common_period)), None)
+
+    def state_program(self, build: Builder, latents: Value) -> Values:
+        return latents, build.value(1)  # new rows are zero: the clock starts there
 
     def state_from(self, latents: Tensor) -> State:
         return ClockworkState(latents, torch.zeros_like(latents[..., :1]))

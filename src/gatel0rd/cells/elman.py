@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatel0rd.cells.base import State, Step
+from gatel0rd.cells.base import ProgramStep, State, Step, Values
 from gatel0rd.cells.torch_like import TorchLikeCell
+from gatel0rd.program import Builder, Value
 
 
 class Elman(TorchLikeCell):
@@ -22,3 +23,7 @@ class Elman(TorchLikeCell):
         from_x, from_h = self.projections(x_t, h_tm1)
         h_t = torch.tanh(from_x + from_h)
         return Step(h_t, (h_t,), None)
+
+    def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep:
+        h_t = self.projections_program(build, x, state[0], 0, "tanh")
+        return ProgramStep(h_t, (h_t,), None)

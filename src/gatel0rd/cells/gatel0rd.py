@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.cells.base import Cell, State, Step
+from gatel0rd.cells.base import Cell, ProgramStep, State, Step, Values
 from gatel0rd.config import GateName
 from gatel0rd.functional import GATES
 from gatel0rd.mlp import fan_in_widths, reset_linear, tanh_mlp
+from gatel0rd.program import Builder, Value
 
 
 class GateL0RD(Cell):
@@ -54,6 +55,7 @@ class GateL0RD(Cell):
         self.input_size, self.hidden_size = input_size, hidden_size
         self.output_size = output_size or hidden_size
         self.latent_size = self.noise_size = hidden_size
+        self.state_sizes = (hidden_size,)
         self.noise_std = noise_std
         self.gate, self.net_layers = gate, net_layers
         self.gate_function = GATES[gate]
@@ -77,6 +79,15 @@ class GateL0RD(Cell):
         if self.output_gate_net is not None:
             y_t = y_t * torch.sigmoid(self.output_gate_net(xh))
         return Step(y_t, (h_t,), gate)
+
+    def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep:
+        (h_tm1,) = state
+        gate = build.mlp(self.gate_net, [x, h_tm1], last=self.gate, addend=noise)
+        h_t = build.blend(gate, build.mlp(self.recommendation_net, [x, h_tm1]), h_tm1)
+        y_t = build.linear(self.output_net, [x, h_t], "tanh")
+        if self.output_gate_net is not None:
+            y_t = build.multiply(y_t, build.linear(self.output_gate_net, [x, h_t], "sigmoid"))
+        return ProgramStep(y_t, (h_t,), gate)
 
     def state_from(self, latents: Tensor) -> State:
         return (latents,)

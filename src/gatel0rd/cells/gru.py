@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatel0rd.cells.base import State, Step
+from gatel0rd.cells.base import ProgramStep, State, Step, Values
 from gatel0rd.cells.torch_like import TorchLikeCell
+from gatel0rd.program import Builder, Value
 
 
 class GRU(TorchLikeCell):
@@ -31,3 +32,14 @@ class GRU(TorchLikeCell):
         new = torch.tanh(x_new + reset * h_new)
         h_t = (1 - update) * new + update * h_tm1
         return Step(h_t, (h_t,), None)
+
+    def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep:
+        (h_tm1,) = state
+        reset = self.projections_program(build, x, h_tm1, 0, "sigmoid")
+        update = self.projections_program(build, x, h_tm1, 1, "sigmoid")
+        rows = (2 * self.hidden_size, self.hidden_size)
+        x_new = build.affine(self, [("weight_ih", [x])], ["bias_ih"], rows=rows)
+        h_new = build.affine(self, [("weight_hh", [h_tm1])], ["bias_hh"], rows=rows)
+        new = build.add(x_new, build.multiply(h_new, reset), "tanh")
+        h_t = build.blend(update, h_tm1, new)
+        return ProgramStep(h_t, (h_t,), None)

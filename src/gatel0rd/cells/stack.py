@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatel0rd.cells.base import Cell, State, Step
+from gatel0rd.cells.base import Cell, ProgramStep, State, Step, Values
+from gatel0rd.program import Builder, Value
+
+T = TypeVar("T")
 
 
 class Stack(Cell):
@@ -24,16 +28,17 @@ class Stack(Cell):
         self.latent_size = sum(cell.latent_size for cell in cells)
         self.noise_size = sum(cell.noise_size for cell in cells)
         self.noise_std = cells[0].noise_std
-        self.state_lengths = [len(cell.initial_state(1, torch.empty(0))) for cell in cells]
+        self.state_sizes = tuple(size for cell in cells for size in cell.state_sizes)
 
     @property
     def cells(self) -> list[Cell]:
         return [cell for cell in self.layers if isinstance(cell, Cell)]
 
-    def split(self, state: State) -> list[State]:
+    def split(self, state: tuple[T, ...]) -> list[tuple[T, ...]]:
         """The states of the layers, out of the joint one."""
-        ends = [sum(self.state_lengths[: index + 1]) for index in range(len(self.layers))]
-        return [state[end - length : end] for end, length in zip(ends, self.state_lengths, strict=True)]
+        lengths = [len(cell.state_sizes) for cell in self.cells]
+        ends = [sum(lengths[: index + 1]) for index in range(len(lengths))]
+        return [state[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
     def forward(self, x_t: Tensor, state: State, noise_t: Tensor | None = None) -> Step:
         cells = self.cells
@@ -48,6 +53,31 @@ class Stack(Cell):
             if step.gates is not None:
                 gates.append(step.gates)
         return Step(x_t, next_state, torch.cat(gates, dim=-1) if gates else None)
+
+    def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep | None:
+        cells = self.cells
+        if self.dropout > 0 and self.training:
+            return None
+        noises = [None] * len(cells) if noise is None else build.split(noise, [cell.noise_size for cell in cells])
+        next_state: Values = ()
+        gates: list[Value] = []
+        for cell, cell_state, cell_noise in zip(cells, self.split(state), noises, strict=True):
+            step = cell.program(build, x, cell_state, cell_noise)
+            if step is None:
+                return None
+            x, next_state = step.output, next_state + step.state
+            if step.gates is not None:
+                gates.append(step.gates)
+        return ProgramStep(x, next_state, build.concatenate(gates) if gates else None)
+
+    def state_program(self, build: Builder, latents: Value) -> Values:
+        parts = build.split(latents, [cell.latent_size for cell in self.cells])
+        states = (cell.state_program(build, part) for cell, part in zip(self.cells, parts, strict=True))
+        return tuple(value for state in states for value in state)
+
+    def latents_program(self, build: Builder, state: Values) -> Value:
+        parts = zip(self.cells, self.split(state), strict=True)
+        return build.concatenate([cell.latents_program(build, part) for cell, part in parts])
 
     def state_from(self, latents: Tensor) -> State:
         parts = latents.split([cell.latent_size for cell in self.cells], dim=-1)

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from gatel0rd.cells.base import Cell, State
 from gatel0rd.mlp import uniform_
+from gatel0rd.program import Activation, Builder, Value
 
 
 class TorchLikeCell(Cell):
@@ -29,6 +30,7 @@ class TorchLikeCell(Cell):
         super().__init__()
         self.input_size, self.hidden_size = input_size, hidden_size
         self.output_size = self.latent_size = hidden_size
+        self.state_sizes = (hidden_size,)
         rows = num_chunks * hidden_size
 
         def parameter(*shape: int) -> nn.Parameter:
@@ -43,6 +45,19 @@ class TorchLikeCell(Cell):
     def projections(self, x_t: Tensor, h_tm1: Tensor) -> tuple[Tensor, Tensor]:
         """W_ih·x_t + b_ih and W_hh·h_{t-1} + b_hh."""
         return F.linear(x_t, self.weight_ih, self.bias_ih), F.linear(h_tm1, self.weight_hh, self.bias_hh)
+
+    def projections_program(
+        self, build: Builder, x: Value, h_tm1: Value, chunk: int, act: Activation = "none", mask: str | None = None
+    ) -> Value:
+        """One chunk of both projections, added up."""
+        return build.affine(
+            self,
+            [("weight_ih", [x]), ("weight_hh", [h_tm1])],
+            ["bias_ih", "bias_hh"],
+            rows=(chunk * self.hidden_size, self.hidden_size),
+            act=act,
+            masks={"weight_hh": mask} if mask else None,
+        )
 
     def state_from(self, latents: Tensor) -> State:
         return (latents,)

@@ -59,7 +59,7 @@ def execute(
             "code": {"version": gatel0rd.__version__, "commit": code_commit(), "torch": torch.__version__},
             "machine": {"processor": processor(), "threads": torch.get_num_threads()},
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            "wall_seconds": round(trainer.seconds, 1),
+            "wall_seconds": round(trainer.seconds, 2),
             "curves": curves(trainer.history),
             "final": final,
             "measures": MEASURES[run.scenario](model, evaluations),

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from gatel0rd.cells import State, build_cell
 from gatel0rd.config import WorldModelConfig
+from gatel0rd.engine import EngineName, ProgramCache, can_run, check_name
 from gatel0rd.mlp import fan_in_widths, reset_linear, tanh_mlp
+from gatel0rd.models.world_program import rollout_program
 from gatel0rd.unroll import Column, scan
 
 
@@ -39,6 +41,10 @@ class WorldModel(nn.Module):
 
     where o_t is what was fed in: the real observation or the model's own last prediction.
 
+    Args:
+        config: sizes and cell.
+        engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
+
     Shape: all sequences have time first: observations [T, B, O], actions [T, B, A] (A = 0 is allowed).
     """
 
@@ -46,11 +52,14 @@ class WorldModel(nn.Module):
         self,
         config: WorldModelConfig,
         *,
+        engine: EngineName = "auto",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.config = config
+        check_name(engine)
+        self.config, self.engine = config, engine
+        self._programs = ProgramCache()
         input_size, features = config.observation_size + config.action_size, config.feature_size
         pre_widths = fan_in_widths(config.pre_layers, features)
         self.pre = tanh_mlp(input_size, pre_widths, last_tanh=True, device=device, dtype=dtype)
@@ -128,7 +137,7 @@ class WorldModel(nn.Module):
                 raise ValueError(f"feed is {feed.dtype} of shape {tuple(feed.shape)}; expected boolean, {expected}")
             feed = feed.clone()
             feed[: self.config.init_steps] = True
-        return self._run(self.initial(observations, actions), observations[0], observations, actions, feed, noise)
+        return self._run(None, observations[0], observations, actions, feed, noise)
 
     def free_run(self, observations: Tensor, actions: Tensor, real_steps: int | None = None) -> Rollout:
         """As :meth:`forward`, real observations only for the first ``real_steps`` steps (``init_steps`` by default)."""
@@ -143,13 +152,31 @@ class WorldModel(nn.Module):
 
     def _run(
         self,
-        state: State,
+        state: State | None,
         observation: Tensor,
         observations: Tensor | None,
         actions: Tensor,
         feed: Tensor | None,
         noise: Tensor | None,
     ) -> Rollout:
+        """The closed loop, on the compiled engine where it can run."""
+        tensors = [tensor for tensor in (observation, observations, actions, noise) if tensor is not None]
+        start = [] if state is None else list(state)
+        if can_run(self.engine, [*tensors, *start, *self.parameters()]):
+            use = (state is None, observations is not None, feed is not None, noise is not None)
+            compiled = self._programs.get_or_make(
+                (use, self.training),
+                lambda: rollout_program(self, from_inputs=use[0], real=use[1], feed=use[2], noise=use[3]),
+            )
+            if compiled is not None:
+                mask = None if feed is None else feed.to(actions.dtype).unsqueeze(-1)
+                sequences = [tensor for tensor in (actions, observations, mask, noise) if tensor is not None]
+                outputs, finals = compiled.run(self, sequences, [] if state is None else [*start, observation])
+                return Rollout(outputs[0], outputs[1], outputs[2] if len(outputs) > 2 else None, tuple(finals))
+        if state is None:
+            assert observations is not None
+            state = self.initial(observations, actions)
+
         def step(
             carry: tuple[State, Tensor], real: Column, action: Tensor, feed_t: Column, noise_t: Column
         ) -> tuple[tuple[State, Tensor], tuple[Column, ...]]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from gatel0rd.functional import dims_used, open_rate, open_times
 from gatel0rd.models import Rollout, WorldModel
 
-SEQUENCES_AT_ONCE = 3200
+SEQUENCES_AT_ONCE = 640
 
 
 @torch.no_grad()

@@ -11,7 +11,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +20,19 @@ from torch import Tensor
 
 from gatel0rd.config import TrainConfig, WorldModelConfig, content_hash
 from gatel0rd.data import Dataset
+from gatel0rd.engine import EngineName
 from gatel0rd.files import FileError, load_arrays, save_arrays, write_atomically
-from gatel0rd.functional import PENALTIES, open_rate, sampling_probability
+from gatel0rd.functional import sampling_probability
 from gatel0rd.models.files import load_weights, model_arrays
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.training.evaluation import evaluate
+from gatel0rd.training.steps import make_stepper
 
 Metrics = dict[str, Any]
 
 
 class TrainingError(RuntimeError):
     """Training cannot go on; the message says why and what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Losses:
-    """The terms of the loss of Eq. 5, unweighted, and the share of open gates (None for cells without gates)."""
-
-    task: Tensor
-    penalty: Tensor | None = None
-    open_rate: Tensor | None = None
-
-    def total(self, sparsity_weight: float) -> Tensor:
-        return self.task if self.penalty is None else self.task + sparsity_weight * self.penalty
 
 
 class Trainer:
@@ -58,6 +47,7 @@ class Trainer:
         seed: of the weights and of everything drawn while training.
         directory: where metrics and checkpoints go.
         checkpoint_seconds: time between checkpoints; one is also written at the end.
+        engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
     """
 
     def __init__(
@@ -70,15 +60,14 @@ class Trainer:
         seed: int,
         directory: Path,
         checkpoint_seconds: float = 30.0,
+        engine: EngineName = "auto",
     ) -> None:
         self.config, self.seed, self.directory = config, seed, directory
         self.checkpoint_seconds = checkpoint_seconds
-        self.model = WorldModel(model_config)
+        self.model = WorldModel(model_config, engine=engine)
         self.model.reset_parameters(torch.Generator().manual_seed(_mix(seed, -1)))
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, foreach=True
-        )
         self.observations, self.actions = time_first(train, model_config)
+        self.stepper = make_stepper(self.model, config, self.observations, self.actions, seed=seed, engine=engine)
         self.strata = torch.from_numpy(train.strata)
         self.evaluations = {name: time_first(data, model_config) for name, data in evaluations.items()}
         self.epoch = 0
@@ -121,60 +110,34 @@ class Trainer:
                     saved = time.monotonic()
         return self.model.eval()
 
-    def losses(self, observations: Tensor, actions: Tensor, feed: Tensor | None, noise: Tensor | None) -> Losses:
-        """The loss terms of one batch. Shape: observations [T, B, O], actions [T, B, A], feed [T-1, B]."""
-        predictions, _, gates, _ = self.model(observations[:-1], actions[:-1], feed, noise)
-        task = (predictions - observations[1:]).square().mean()
-        if gates is None:
-            return Losses(task=task)
-        return Losses(task=task, penalty=PENALTIES[self.config.penalty](gates), open_rate=open_rate(gates))
-
     def save_checkpoint(self) -> None:
         """Write weights, optimizer and epoch to one file, atomically."""
         arrays = {f"model.{name}": array for name, array in model_arrays(self.model).items()}
-        step = 0
-        for name, parameter in self.model.named_parameters():
-            state = self.optimizer.state[parameter]
-            for moment in ("exp_avg", "exp_avg_sq"):
-                arrays[f"{moment}.{name}"] = state[moment].numpy()
-            step = int(state["step"])
-        metadata = {"epoch": self.epoch, "step": step, "identity": self.identity}
+        for moment, tensors in self.stepper.moments().items():
+            arrays |= {f"{moment}.{name}": tensor.numpy() for name, tensor in tensors.items()}
+        metadata = {"epoch": self.epoch, "step": self.stepper.updates, "identity": self.identity}
         save_arrays(self.checkpoint_path, arrays, kind="checkpoint", metadata=metadata)
 
     def _train_epoch(self) -> Metrics:
-        config, model = self.config, self.model.train()
+        config = self.config
+        self.model.train()
         generator = torch.Generator().manual_seed(_mix(self.seed, self.epoch))
         probability = 1.0
         if not config.teacher_forcing:
             probability = sampling_probability(self.epoch, decay=config.sampling_decay, minimum=config.sampling_minimum)
-        steps = len(self.observations) - 1
         sums: dict[str, float] = {}
         batches = stratified_order(self.strata, generator).split(config.batch_size)
-        for index in batches:
-            feed = None
-            if not config.teacher_forcing:
-                feed = torch.rand(steps, len(index), generator=generator) < probability
-            noise = model.sample_noise(steps, len(index), generator)
-            losses = self.losses(self.observations[:, index], self.actions[:, index], feed, noise)
-            total = losses.total(config.sparsity_weight)
-            if not math.isfinite(total.item()):
+        for number, index in enumerate(batches):
+            counter = self.epoch * len(batches) + number
+            terms = self.stepper.step(index, probability=probability, counter=counter, generator=generator)
+            if not math.isfinite(terms["loss"]):
                 raise TrainingError(
-                    f"the loss became {total.item()} in epoch {self.epoch + 1}; lower the learning rate "
+                    f"the loss became {terms['loss']} in epoch {self.epoch + 1}; lower the learning rate "
                     f"(now {config.learning_rate}) or check the data for extreme values"
                 )
-            self.optimizer.zero_grad()
-            total.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm, foreach=True)
-            self.optimizer.step()
-            for name, term in (
-                ("loss", total),
-                ("task_loss", losses.task),
-                ("penalty", losses.penalty),
-                ("open_rate", losses.open_rate),
-            ):
-                if term is not None:
-                    sums[name] = sums.get(name, 0.0) + term.item()
-        model.eval()
+            for name, term in terms.items():
+                sums[name] = sums.get(name, 0.0) + term
+        self.model.eval()
         return {**{name: value / len(batches) for name, value in sums.items()}, "sampling_probability": probability}
 
     def _evaluate(self) -> dict[str, dict[str, float]]:
@@ -200,12 +163,11 @@ class Trainer:
             part, _, name = key.partition(".")
             parts[part][name] = array
         load_weights(self.model, parts["model"], self.checkpoint_path)
-        for name, parameter in self.model.named_parameters():
-            self.optimizer.state[parameter] = {
-                "step": torch.tensor(float(metadata["step"])),
-                "exp_avg": torch.from_numpy(parts["exp_avg"][name].copy()),
-                "exp_avg_sq": torch.from_numpy(parts["exp_avg_sq"][name].copy()),
-            }
+        moments = {
+            moment: {name: torch.from_numpy(array.copy()) for name, array in parts[moment].items()}
+            for moment in ("exp_avg", "exp_avg_sq")
+        }
+        self.stepper.restore(moments, metadata["step"])
         self.epoch = metadata["epoch"]
         if not self.metrics_path.exists():
             raise FileError(

@@ -1,0 +1,14 @@
+// Everything that kernels.hpp uses from elsewhere. It is included before an instruction set is chosen, so that code of the
+// standard library, which all kernels share, is compiled for every processor.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#include "program.hpp"

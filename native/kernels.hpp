@@ -1,0 +1,953 @@
+// The engine for one instruction set: included by kernels_*.cpp with GATEL0RD_ISA and GATEL0RD_VECTOR_BYTES defined, after
+// kernel_headers.hpp.
+//
+// The batch is cut into blocks of lanes; a row holds one feature of all lanes of a block (a cache line), and all
+// arithmetic runs over rows. A block runs through all time steps forward, keeping its frames, and then backward.
+// Weight gradients are products over time and lanes, computed after the time loop.
+
+namespace gatel0rd {
+namespace GATEL0RD_ISA {
+
+#include "vectors.hpp"
+#include "random.hpp"
+
+static_assert(lanes<float> == random_lanes && lanes<double> <= random_lanes, "lanes of a block are drawn together");
+
+// How many rows of outputs a linear kernel keeps in registers: 12 vectors, whatever their width
+template <class Real> constexpr int row_block = pieces<Real> >= 4 ? 3 : 12 / pieces<Real>;
+
+template <class Real> static inline V<Real> load(const Real* p) { return *(const V<Real>*)p; }
+template <class Real> static inline void store(Real* p, V<Real> v) { *(V<Real>*)p = v; }
+
+template <class Real> struct Scratch {
+    std::unique_ptr<void, void (*)(void*)> memory{nullptr, std::free};
+    std::size_t bytes = 0;
+    Real* get(std::size_t count) {
+        const std::size_t wanted = (count * sizeof(Real) + 64) / 64 * 64;
+        if (wanted > bytes) {
+            memory.reset(std::aligned_alloc(64, wanted));
+            if (!memory) throw std::bad_alloc();
+            bytes = wanted;
+        }
+        return static_cast<Real*>(memory.get());
+    }
+};
+
+template <class Real> using Pointers = std::vector<const Real*>;
+
+// What all blocks of a run share
+template <class Real> struct Context {
+    const Program& program;
+    const Run& run;
+    Pointers<Real> parameters;
+    std::vector<std::vector<Real>> masked;
+
+    Context(const Program& p, const Run& r) : program(p), run(r) {
+        for (std::size_t k = 0; k < r.parameters.size(); ++k) {
+            const Real* weights = static_cast<const Real*>(r.parameters[k]);
+            if (k < r.masks.size() && r.masks[k]) {
+                const Real* mask = static_cast<const Real*>(r.masks[k]);
+                std::vector<Real> product(p.parameter_sizes[k]);
+                for (std::size_t i = 0; i < product.size(); ++i) product[i] = weights[i] * mask[i];
+                masked.push_back(std::move(product));
+                weights = masked.back().data();
+            }
+            parameters.push_back(weights);
+        }
+    }
+    int blocks() const { return (run.batch + lanes<Real> - 1) / lanes<Real>; }
+    std::size_t frame() const { return std::size_t(program.body.rows) * lanes<Real>; }
+    std::size_t prologue() const { return std::size_t(program.prologue.rows) * lanes<Real>; }
+    std::size_t block_size(int frames) const { return prologue() + frame() * frames; }
+};
+
+// One block of lanes: where its frames are, and which batch entries it holds
+template <class Real> struct Block {
+    Real* prologue;
+    Real* frames;
+    int first, count;
+    Block(const Context<Real>& context, int index, Real* memory)
+        : prologue(memory),
+          frames(memory + context.prologue()),
+          first(index * lanes<Real>),
+          count(std::min(lanes<Real>, context.run.batch - first)) {}
+};
+
+template <class Real> static inline std::ptrdiff_t entry(const Run& run, int b) {
+    return run.index ? std::ptrdiff_t(run.index[b]) : b;
+}
+
+// ---- between the caller's tensors and rows ----
+
+template <class Real>
+static void read_rows(Real* rows, int size, const Strided& from, int t, const Block<Real>& block, const Run& run,
+                      bool indexed) {
+    constexpr int L = lanes<Real>;
+    if (block.count < L) std::fill(rows, rows + std::size_t(size) * L, Real(0));
+    const Real* base = static_cast<const Real*>(from.data) + t * from.time;
+    for (int l = 0; l < block.count; ++l) {
+        const std::ptrdiff_t b = indexed ? entry<Real>(run, block.first + l) : block.first + l;
+        const Real* source = base + b * from.batch;
+        for (int f = 0; f < size; ++f) rows[f * L + l] = source[f * from.feature];
+    }
+}
+
+template <class Real, bool accumulate>
+static void write_rows(const Real* rows, int size, const Strided& to, int t, const Block<Real>& block) {
+    constexpr int L = lanes<Real>;
+    Real* base = static_cast<Real*>(to.data) + t * to.time;
+    for (int l = 0; l < block.count; ++l) {
+        Real* target = base + (block.first + l) * to.batch;
+        for (int f = 0; f < size; ++f) {
+            if (accumulate)
+                target[f * to.feature] += rows[f * L + l];
+            else
+                target[f * to.feature] = rows[f * L + l];
+        }
+    }
+}
+
+template <class Real> static void add_rows(Real* rows, int size, const Strided& from, int t, const Block<Real>& block) {
+    constexpr int L = lanes<Real>;
+    const Real* base = static_cast<const Real*>(from.data) + t * from.time;
+    for (int l = 0; l < block.count; ++l) {
+        const Real* source = base + (block.first + l) * from.batch;
+        for (int f = 0; f < size; ++f) rows[f * L + l] += source[f * from.feature];
+    }
+}
+
+// ---- linear layers ----
+
+template <class Real, int rows_at_once>
+static inline void linear_rows(const Instruction& i, const Section& section, Real* frame, const Pointers<Real>& parameters,
+                               int row) {
+    constexpr int L = lanes<Real>, P = pieces<Real>, W = width<Real>;
+    V<Real> sum[rows_at_once][P];
+#pragma GCC unroll 16
+    for (int k = 0; k < rows_at_once; ++k) {
+        Real bias = 0;
+        for (const Bias& b : i.biases) bias += parameters[b.parameter][b.start + row + k];
+#pragma GCC unroll 4
+        for (int p = 0; p < P; ++p) sum[k][p] = splat<Real>(bias);
+    }
+    if (i.a >= 0) {
+        const Real* addend = frame + (section.values[i.a].offset + row) * L;
+#pragma GCC unroll 16
+        for (int k = 0; k < rows_at_once; ++k)
+#pragma GCC unroll 4
+            for (int p = 0; p < P; ++p) sum[k][p] += load(addend + k * L + p * W);
+    }
+    for (const Term& term : i.terms) {
+        const Value& input = section.values[term.input];
+        const Real* x = frame + std::size_t(input.offset) * L;
+        const Real* weights = parameters[term.parameter] + term.start + std::ptrdiff_t(row) * term.stride;
+        for (int column = 0; column < input.size; ++column, x += L) {
+            V<Real> here[P];
+#pragma GCC unroll 4
+            for (int p = 0; p < P; ++p) here[p] = load(x + p * W);
+#pragma GCC unroll 16
+            for (int k = 0; k < rows_at_once; ++k) {
+                const Real weight = weights[std::ptrdiff_t(k) * term.stride + column];
+#pragma GCC unroll 4
+                for (int p = 0; p < P; ++p) sum[k][p] += weight * here[p];
+            }
+        }
+    }
+    Real* out = frame + std::size_t(section.values[i.dst].offset + row) * L;
+#pragma GCC unroll 16
+    for (int k = 0; k < rows_at_once; ++k)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; ++p) store(out + k * L + p * W, sum[k][p]);
+}
+
+template <class Real, Act act, int n> static inline void activate_some(const Real* in, Real* out) {
+    V<Real> x[n];
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) x[k] = load(in + k * width<Real>);
+    activated<Real, act, n>(x);
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) store(out + k * width<Real>, x[k]);
+}
+
+template <class Real, Act act> static inline void activate_all(const Real* in, Real* out, std::size_t count) {
+    constexpr int W = width<Real>;
+    std::size_t k = 0;
+    for (; k + 2 * W <= count; k += 2 * W) activate_some<Real, act, 2>(in + k, out + k);
+    for (; k < count; k += W) activate_some<Real, act, 1>(in + k, out + k);
+}
+
+template <class Real> static inline void activate_rows(Act act, const Real* in, Real* out, int rows) {
+    const std::size_t count = std::size_t(rows) * lanes<Real>;
+    switch (act) {
+        case Act::tanh: return activate_all<Real, Act::tanh>(in, out, count);
+        case Act::sigmoid: return activate_all<Real, Act::sigmoid>(in, out, count);
+        case Act::retanh: return activate_all<Real, Act::retanh>(in, out, count);
+        case Act::heaviside: return activate_all<Real, Act::heaviside>(in, out, count);
+        case Act::none:
+            if (in != out) std::memcpy(out, in, count * sizeof(Real));
+    }
+}
+
+// Calls work with a compile-time count of at most row_block, in shares that are as even as possible: 8 rows are 4 + 4
+template <class Real, int most, class F> static inline void with_count(int count, F& work) {
+    if constexpr (most > 1)
+        if (count < most) return with_count<Real, most - 1>(count, work);
+    work(std::integral_constant<int, most>());
+}
+template <class Real, class F> static inline void in_shares(int size, F work) {
+    constexpr int most = row_block<Real>;
+    for (int row = 0, count; row < size; row += count) {
+        const int left = size - row;
+        count = left > 2 * most ? most : left > most ? (left + 1) / 2 : left;
+        auto at_row = [&](auto fixed) { work(row, fixed); };
+        with_count<Real, most>(count, at_row);
+    }
+}
+
+template <class Real>
+static void linear_forward(const Instruction& i, const Section& section, Real* frame, const Pointers<Real>& parameters) {
+    const Value& dst = section.values[i.dst];
+    in_shares<Real>(dst.size, [&](int row, auto count) { linear_rows<Real, count>(i, section, frame, parameters, row); });
+    Real* out = frame + std::size_t(dst.offset) * lanes<Real>;
+    activate_rows<Real>(i.act, out, out, dst.size);
+}
+
+// into[column + k] += sum over rows of W[row][column + k] * d[row]
+template <class Real, int columns_at_once>
+static inline void transposed_columns(const Real* weights, int stride, const Real* d, int rows, Real* into) {
+    constexpr int L = lanes<Real>, P = pieces<Real>, W = width<Real>;
+    V<Real> sum[columns_at_once][P];
+#pragma GCC unroll 16
+    for (int k = 0; k < columns_at_once; ++k)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; ++p) sum[k][p] = load(into + k * L + p * W);
+    for (int row = 0; row < rows; ++row, d += L, weights += stride) {
+        V<Real> here[P];
+#pragma GCC unroll 4
+        for (int p = 0; p < P; ++p) here[p] = load(d + p * W);
+#pragma GCC unroll 16
+        for (int k = 0; k < columns_at_once; ++k) {
+            const Real weight = weights[k];
+#pragma GCC unroll 4
+            for (int p = 0; p < P; ++p) sum[k][p] += weight * here[p];
+        }
+    }
+#pragma GCC unroll 16
+    for (int k = 0; k < columns_at_once; ++k)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; ++p) store(into + k * L + p * W, sum[k][p]);
+}
+
+template <class Real>
+static void linear_backward(const Instruction& i, const Section& section, const Real* frame, Real* gradient, Real* d,
+                            const Pointers<Real>& parameters, const std::vector<char>& needs) {
+    constexpr int L = lanes<Real>, W = width<Real>;
+    const Value& dst = section.values[i.dst];
+    const Real* dy = gradient + std::size_t(dst.offset) * L;
+    const Real* y = frame + std::size_t(dst.offset) * L;
+    const std::size_t count = std::size_t(dst.size) * L;
+    switch (i.act) {
+#define GATEL0RD_CASE(name)                                                                                        \
+    case Act::name:                                                                                                \
+        for (std::size_t k = 0; k < count; k += W) store(d + k, load(dy + k) * derivative<Real>(Act::name, load(y + k))); \
+        break;
+        GATEL0RD_CASE(tanh)
+        GATEL0RD_CASE(sigmoid)
+        GATEL0RD_CASE(retanh)
+#undef GATEL0RD_CASE
+        default: std::memcpy(d, dy, count * sizeof(Real));
+    }
+    if (i.a >= 0 && needs[i.a]) {
+        Real* da = gradient + std::size_t(section.values[i.a].offset) * L;
+        for (std::size_t k = 0; k < count; k += W) store(da + k, load(da + k) + load(d + k));
+    }
+    for (const Term& term : i.terms) {
+        if (!needs[term.input]) continue;
+        const Value& input = section.values[term.input];
+        const Real* weights = parameters[term.parameter] + term.start;
+        Real* into = gradient + std::size_t(input.offset) * L;
+        in_shares<Real>(input.size, [&](int column, auto count) {
+            transposed_columns<Real, count>(weights + column, term.stride, d, dst.size, into + column * L);
+        });
+    }
+}
+
+// ---- weight gradients: products over time and lanes ----
+
+template <class Real> static inline Real total(V<Real> v) {
+    Real sum = 0;
+    for (int k = 0; k < width<Real>; ++k) sum += v[k];
+    return sum;
+}
+
+constexpr int outputs_at_once = 4, inputs_at_once = 2, steps_at_once = 8, tile_outputs = 32, tile_inputs = 32;
+
+// sums[a][b] += sum over some steps and all lanes of d[t][a] * x[t][b]
+template <class Real, int na, int nb>
+static inline void product_tile(const Real* d, std::size_t d_step, const Real* x, std::size_t x_step, int steps, V<Real>* sums) {
+    constexpr int L = lanes<Real>, P = pieces<Real>, W = width<Real>;
+    V<Real> sum[na][nb];
+#pragma GCC unroll 8
+    for (int a = 0; a < na; ++a)
+#pragma GCC unroll 4
+        for (int b = 0; b < nb; ++b) sum[a][b] = sums[a * inputs_at_once + b];
+    for (int t = 0; t < steps; ++t, d += d_step, x += x_step) {
+#pragma GCC unroll 4
+        for (int p = 0; p < P; ++p) {
+            V<Real> left[na], right[nb];
+#pragma GCC unroll 8
+            for (int a = 0; a < na; ++a) left[a] = load(d + a * L + p * W);
+#pragma GCC unroll 4
+            for (int b = 0; b < nb; ++b) right[b] = load(x + b * L + p * W);
+#pragma GCC unroll 8
+            for (int a = 0; a < na; ++a)
+#pragma GCC unroll 4
+                for (int b = 0; b < nb; ++b) sum[a][b] += left[a] * right[b];
+        }
+    }
+#pragma GCC unroll 8
+    for (int a = 0; a < na; ++a)
+#pragma GCC unroll 4
+        for (int b = 0; b < nb; ++b) sums[a * inputs_at_once + b] = sum[a][b];
+}
+
+template <class Real>
+static void product_tile_any(int na, int nb, const Real* d, std::size_t d_step, const Real* x, std::size_t x_step, int steps,
+                             V<Real>* sums) {
+    switch (na * 10 + nb) {
+        case 42: return product_tile<Real, 4, 2>(d, d_step, x, x_step, steps, sums);
+        case 41: return product_tile<Real, 4, 1>(d, d_step, x, x_step, steps, sums);
+        case 32: return product_tile<Real, 3, 2>(d, d_step, x, x_step, steps, sums);
+        case 31: return product_tile<Real, 3, 1>(d, d_step, x, x_step, steps, sums);
+        case 22: return product_tile<Real, 2, 2>(d, d_step, x, x_step, steps, sums);
+        case 21: return product_tile<Real, 2, 1>(d, d_step, x, x_step, steps, sums);
+        case 12: return product_tile<Real, 1, 2>(d, d_step, x, x_step, steps, sums);
+        default: return product_tile<Real, 1, 1>(d, d_step, x, x_step, steps, sums);
+    }
+}
+
+// weights[o][i] += sum over t and lanes of d[t][o] * x[t][i], in tiles that stay in the first-level cache
+template <class Real>
+static void weight_gradient(const Real* d, std::size_t d_step, int outputs, const Real* x, std::size_t x_step, int inputs,
+                            int steps, Real* weights, int stride) {
+    constexpr int L = lanes<Real>;
+    constexpr int per_pair = outputs_at_once * inputs_at_once;
+    V<Real> sums[(tile_outputs / outputs_at_once) * (tile_inputs / inputs_at_once) * per_pair];
+    for (int o0 = 0; o0 < outputs; o0 += tile_outputs) {
+        const int o1 = std::min(outputs, o0 + tile_outputs);
+        for (int i0 = 0; i0 < inputs; i0 += tile_inputs) {
+            const int i1 = std::min(inputs, i0 + tile_inputs);
+            const int pairs = ((o1 - o0 + outputs_at_once - 1) / outputs_at_once) * ((i1 - i0 + inputs_at_once - 1) / inputs_at_once);
+            std::memset(sums, 0, sizeof(V<Real>) * per_pair * pairs);
+            for (int t0 = 0; t0 < steps; t0 += steps_at_once) {
+                const int count = std::min(steps_at_once, steps - t0);
+                V<Real>* here = sums;
+                for (int o = o0; o < o1; o += outputs_at_once)
+                    for (int i = i0; i < i1; i += inputs_at_once, here += per_pair)
+                        product_tile_any<Real>(std::min(outputs_at_once, o1 - o), std::min(inputs_at_once, i1 - i),
+                                               d + t0 * d_step + std::size_t(o) * L, d_step,
+                                               x + t0 * x_step + std::size_t(i) * L, x_step, count, here);
+            }
+            const V<Real>* here = sums;
+            for (int o = o0; o < o1; o += outputs_at_once)
+                for (int i = i0; i < i1; i += inputs_at_once, here += per_pair)
+                    for (int a = 0; a < std::min(outputs_at_once, o1 - o); ++a)
+                        for (int b = 0; b < std::min(inputs_at_once, i1 - i); ++b)
+                            weights[std::ptrdiff_t(o + a) * stride + i + b] += total<Real>(here[a * inputs_at_once + b]);
+        }
+    }
+}
+
+template <class Real>
+static void bias_gradient(const Real* d, std::size_t d_step, int outputs, int steps, Real* bias) {
+    constexpr int L = lanes<Real>, W = width<Real>;
+    for (int o = 0; o < outputs; ++o) {
+        V<Real> sum{};
+        for (int t = 0; t < steps; ++t)
+            for (int p = 0; p < L; p += W) sum += load(d + t * d_step + std::size_t(o) * L + p);
+        bias[o] += total<Real>(sum);
+    }
+}
+
+template <class Real>
+static void parameter_gradients(const Program& program, const Section& section, const Real* frames, const Real* derivatives,
+                                int steps, Real* flat) {
+    constexpr int L = lanes<Real>;
+    const std::size_t x_step = std::size_t(section.rows) * L, d_step = std::size_t(section.derivative_rows) * L;
+    for (const Instruction& i : section.instructions) {
+        if (i.op != Op::linear) continue;
+        const Real* d = derivatives + std::size_t(i.derivative_row) * L;
+        const int outputs = section.values[i.dst].size;
+        for (const Bias& b : i.biases)
+            bias_gradient<Real>(d, d_step, outputs, steps, flat + program.parameter_offsets[b.parameter] + b.start);
+        for (const Term& term : i.terms) {
+            const Value& input = section.values[term.input];
+            weight_gradient<Real>(d, d_step, outputs, frames + std::size_t(input.offset) * L, x_step, input.size, steps,
+                                  flat + program.parameter_offsets[term.parameter] + term.start, term.stride);
+        }
+    }
+}
+
+// ---- random numbers ----
+
+template <class Real>
+static void fill_normal(Real* rows, int size, int first, int t, std::uint64_t seed, std::uint64_t counter, Real scale) {
+    constexpr int L = lanes<Real>;
+    Words w0, w1, w2, w3;
+    float z[4][random_lanes];
+    for (int f = 0; f < size; f += 4) {
+        philox(std::uint32_t(first), std::uint32_t(t) << 12 | std::uint32_t(f / 4), std::uint32_t(counter),
+               std::uint32_t(counter >> 32), seed, w0, w1, w2, w3);
+        normals(w0, w1, z[0], z[1]);
+        normals(w2, w3, z[2], z[3]);
+        for (int k = 0; k < 4 && f + k < size; ++k)
+            for (int l = 0; l < L; ++l) rows[(f + k) * L + l] = scale * Real(z[k][l]);
+    }
+}
+
+template <class Real>
+static void fill_bernoulli(Real* row, int first, int t, std::uint64_t seed, std::uint64_t counter, double probability) {
+    Words w0, w1, w2, w3;
+    // the last of the 4096 groups of features is never used by noise
+    philox(std::uint32_t(first), std::uint32_t(t) << 12 | 0xFFFu, std::uint32_t(counter), std::uint32_t(counter >> 32), seed,
+           w0, w1, w2, w3);
+    const double threshold = probability * 4294967296.0;
+    for (int l = 0; l < lanes<Real>; ++l) row[l] = double(w0[l]) < threshold ? Real(1) : Real(0);
+}
+
+// ---- one step forward and backward ----
+
+// Add up rows, lane by lane, in registers
+template <class Real, class F> static inline void sum_rows(Real* into, std::size_t count, F term) {
+    constexpr int L = lanes<Real>, P = pieces<Real>, W = width<Real>;
+    V<Real> sum[P];
+    for (int p = 0; p < P; ++p) sum[p] = load(into + p * W);
+    for (std::size_t k = 0; k < count; k += L)
+        for (int p = 0; p < P; ++p) sum[p] += term(k + p * W);
+    for (int p = 0; p < P; ++p) store(into + p * W, sum[p]);
+}
+
+template <class Real>
+static void execute(const Context<Real>& context, const Section& section, Real* frame, int t, const Block<Real>& block,
+                    Real* loss_rows) {
+    constexpr int L = lanes<Real>, W = width<Real>;
+    const Run& run = context.run;
+    auto rows = [&](int value) { return frame + std::size_t(section.values[value].offset) * L; };
+    auto size = [&](int value) { return section.values[value].size; };
+    for (const Instruction& i : section.instructions) {
+        const Real *a = i.a >= 0 ? rows(i.a) : nullptr, *b = i.b >= 0 ? rows(i.b) : nullptr, *c = i.c >= 0 ? rows(i.c) : nullptr;
+        Real* y = i.dst >= 0 ? rows(i.dst) : nullptr;
+        const std::size_t count = std::size_t(i.dst >= 0 ? size(i.dst) : size(i.a)) * L;
+        // an operand of one row stands for all rows
+        const std::size_t a_mask = i.a >= 0 && size(i.a) == 1 ? L - 1 : ~std::size_t(0);
+        const std::size_t b_mask = i.b >= 0 && size(i.b) == 1 ? L - 1 : ~std::size_t(0);
+        switch (i.op) {
+            case Op::linear: linear_forward<Real>(i, section, frame, context.parameters); break;
+            case Op::add:
+                for (std::size_t k = 0; k < count; k += W) store(y + k, load(a + k) + load(b + k));
+                activate_rows<Real>(i.act, y, y, size(i.dst));
+                break;
+            case Op::multiply:
+                for (std::size_t k = 0; k < count; k += W) store(y + k, load(a + k) * load(b + (k & b_mask)));
+                break;
+            case Op::blend:
+                for (std::size_t k = 0; k < count; k += W) {
+                    const V<Real> g = load(a + (k & a_mask));
+                    store(y + k, g * load(b + k) + (Real(1) - g) * load(c + k));
+                }
+                break;
+            case Op::axpy:
+                for (std::size_t k = 0; k < count; k += W) store(y + k, load(a + k) + Real(i.scalar) * load(b + k));
+                break;
+            case Op::activate: activate_rows<Real>(i.act, a, y, size(i.dst)); break;
+            case Op::clear:
+                for (std::size_t k = 0; k < count; k += W) store(y + k, load(a + k) * (Real(1) - load(b + (k & b_mask))));
+                break;
+            case Op::due:
+                for (int f = 0; f < size(i.dst); ++f)
+                    for (int l = 0; l < L; ++l) y[f * L + l] = std::int64_t(a[l]) % i.periods[f] == 0 ? Real(1) : Real(0);
+                break;
+            case Op::tick:
+                for (std::size_t k = 0; k < count; ++k) y[k] = a[k] + 1 >= Real(i.scalar) ? Real(0) : a[k] + 1;
+                break;
+            case Op::normal: fill_normal<Real>(y, size(i.dst), block.first, t, run.seed, run.counter, Real(i.scalar)); break;
+            case Op::bernoulli:
+                fill_bernoulli<Real>(y, block.first, t, run.seed, run.counter, t < i.scalar ? 1.0 : run.probability);
+                break;
+            case Op::squared_error:
+                sum_rows<Real>(loss_rows + i.slot * L, count, [&](std::size_t k) {
+                    const V<Real> e = load(a + k) - load(b + k);
+                    return e * e;
+                });
+                break;
+            case Op::count_open:
+                sum_rows<Real>(loss_rows + i.slot * L, count, [&](std::size_t k) {
+                    return choose<Real>(load(a + k) > 0, splat<Real>(1), V<Real>{});
+                });
+                break;
+            case Op::sum_absolute:
+                sum_rows<Real>(loss_rows + i.slot * L, count, [&](std::size_t k) { return absolute<Real>(load(a + k)); });
+                break;
+            case Op::sum_squares:
+                sum_rows<Real>(loss_rows + i.slot * L, count, [&](std::size_t k) { return load(a + k) * load(a + k); });
+                break;
+        }
+    }
+}
+
+template <class Real>
+static void execute_backward(const Context<Real>& context, const Section& section, const Real* frame, Real* gradient,
+                             Real* derivatives, const std::vector<char>& needs, const Real* alive) {
+    constexpr int L = lanes<Real>, W = width<Real>;
+    auto rows = [&](int value) { return frame + std::size_t(section.values[value].offset) * L; };
+    auto grad = [&](int value) { return gradient + std::size_t(section.values[value].offset) * L; };
+    auto size = [&](int value) { return section.values[value].size; };
+    for (auto it = section.instructions.rbegin(); it != section.instructions.rend(); ++it) {
+        const Instruction& i = *it;
+        if (i.dst >= 0 && !needs[i.dst]) continue;
+        const bool to_a = i.a >= 0 && needs[i.a], to_b = i.b >= 0 && needs[i.b], to_c = i.c >= 0 && needs[i.c];
+        const Real *a = i.a >= 0 ? rows(i.a) : nullptr, *b = i.b >= 0 ? rows(i.b) : nullptr, *c = i.c >= 0 ? rows(i.c) : nullptr;
+        Real *da = to_a ? grad(i.a) : nullptr, *db = to_b ? grad(i.b) : nullptr, *dc = to_c ? grad(i.c) : nullptr;
+        const Real *y = i.dst >= 0 ? rows(i.dst) : nullptr, *dy = i.dst >= 0 ? grad(i.dst) : nullptr;
+        const std::size_t count = std::size_t(i.dst >= 0 ? size(i.dst) : size(i.a)) * L;
+        const std::size_t a_mask = i.a >= 0 && size(i.a) == 1 ? L - 1 : ~std::size_t(0);
+        const std::size_t b_mask = i.b >= 0 && size(i.b) == 1 ? L - 1 : ~std::size_t(0);
+        auto into = [](Real* p, V<Real> v) { store(p, load(p) + v); };
+        const Real weight = i.slot >= 0 ? Real(context.run.loss_weights[i.slot]) : Real(0);
+        switch (i.op) {
+            case Op::linear:
+                linear_backward<Real>(i, section, frame, gradient, derivatives + std::size_t(i.derivative_row) * L,
+                                      context.parameters, needs);
+                break;
+            case Op::add:
+                for (std::size_t k = 0; k < count; k += W) {
+                    const V<Real> d = load(dy + k) * derivative<Real>(i.act, load(y + k));
+                    if (to_a) into(da + k, d);
+                    if (to_b) into(db + k, d);
+                }
+                break;
+            case Op::multiply:
+                for (std::size_t k = 0; k < count; k += W) {
+                    if (to_a) into(da + k, load(dy + k) * load(b + (k & b_mask)));
+                    if (to_b) into(db + (k & b_mask), load(dy + k) * load(a + k));
+                }
+                break;
+            case Op::blend:
+                for (std::size_t k = 0; k < count; k += W) {
+                    const V<Real> d = load(dy + k), g = load(a + (k & a_mask));
+                    if (to_a) into(da + (k & a_mask), d * (load(b + k) - load(c + k)));
+                    if (to_b) into(db + k, d * g);
+                    if (to_c) into(dc + k, d * (Real(1) - g));
+                }
+                break;
+            case Op::axpy:
+                for (std::size_t k = 0; k < count; k += W) {
+                    if (to_a) into(da + k, load(dy + k));
+                    if (to_b) into(db + k, Real(i.scalar) * load(dy + k));
+                }
+                break;
+            case Op::activate:
+                if (!to_a) break;
+                for (std::size_t k = 0; k < count; k += W) into(da + k, load(dy + k) * derivative<Real>(i.act, load(y + k)));
+                break;
+            case Op::clear:
+                if (!to_a) break;
+                for (std::size_t k = 0; k < count; k += W) into(da + k, load(dy + k) * (Real(1) - load(b + (k & b_mask))));
+                break;
+            case Op::squared_error:
+                for (std::size_t k = 0; k < count; k += W)
+                    if (to_a) into(da + k, (2 * weight) * (load(a + k) - load(b + k)) * load(alive + (k & (L - 1))));
+                break;
+            case Op::count_open:
+                if (!to_a) break;
+                for (std::size_t k = 0; k < count; k += W) into(da + k, weight * load(alive + (k & (L - 1))));
+                break;
+            case Op::sum_absolute:
+                if (!to_a) break;
+                for (std::size_t k = 0; k < count; k += W) {
+                    const V<Real> sign = choose<Real>(load(a + k) > 0, splat<Real>(1), choose<Real>(load(a + k) < 0, splat<Real>(-1), V<Real>{}));
+                    into(da + k, weight * sign * load(alive + (k & (L - 1))));
+                }
+                break;
+            case Op::sum_squares:
+                if (!to_a) break;
+                for (std::size_t k = 0; k < count; k += W)
+                    into(da + k, (2 * weight) * load(a + k) * load(alive + (k & (L - 1))));
+                break;
+            case Op::due:
+            case Op::tick:
+            case Op::normal:
+            case Op::bernoulli: break;
+        }
+    }
+}
+
+// ---- a block through time ----
+
+template <class Real> static void copy_rows(const Real* from, Real* to, int size) {
+    std::memcpy(to, from, std::size_t(size) * lanes<Real> * sizeof(Real));
+}
+
+// frames: how many frames the block's memory holds; all time steps for a backward pass to follow, else two
+template <class Real>
+static void forward_block(const Context<Real>& context, const Block<Real>& block, int frames, Real* loss_rows) {
+    constexpr int L = lanes<Real>;
+    const Program& p = context.program;
+    const Run& run = context.run;
+    std::memset(block.prologue, 0, context.prologue() * sizeof(Real));  // values that nothing fills are zero
+    for (const Load& load : p.initial_loads) {
+        const Value& value = p.prologue.values[load.value];
+        const bool timed = load.time >= 0;
+        const Strided& source = timed ? run.sequences[load.tensor] : run.initials[load.tensor];
+        read_rows<Real>(block.prologue + std::size_t(value.offset) * L, value.size, source, timed ? load.time : 0, block, run, timed);
+    }
+    execute<Real>(context, p.prologue, block.prologue, 0, block, loss_rows);
+    const Real* before = nullptr;
+    for (int t = 0; t < run.steps; ++t) {
+        Real* frame = block.frames + context.frame() * (frames == run.steps ? t : t % frames);
+        for (const State& state : p.states) {
+            const Value& in = p.body.values[state.in];
+            const Real* from = t == 0 ? block.prologue + std::size_t(p.prologue.values[state.initial].offset) * L
+                                      : before + std::size_t(p.body.values[state.out].offset) * L;
+            copy_rows<Real>(from, frame + std::size_t(in.offset) * L, in.size);
+        }
+        for (const Load& load : p.sequence_loads) {
+            const Value& value = p.body.values[load.value];
+            read_rows<Real>(frame + std::size_t(value.offset) * L, value.size, run.sequences[load.tensor], t + load.time, block, run, true);
+        }
+        execute<Real>(context, p.body, frame, t, block, loss_rows);
+        for (std::size_t k = 0; k < p.outputs.size(); ++k) {
+            if (!run.outputs[k].data) continue;
+            const Value& value = p.body.values[p.outputs[k]];
+            write_rows<Real, false>(frame + std::size_t(value.offset) * L, value.size, run.outputs[k], t, block);
+        }
+        before = frame;
+    }
+    for (std::size_t k = 0; k < p.finals.size(); ++k) {
+        if (k >= run.finals.size() || !run.finals[k].data) continue;
+        const Value& value = p.body.values[p.finals[k]];
+        write_rows<Real, false>(before + std::size_t(value.offset) * L, value.size, run.finals[k], 0, block);
+    }
+}
+
+// Which values the total depends on through something that wants a gradient
+struct Needs {
+    std::vector<char> prologue, body;
+
+    Needs(const Program& p, const Gradients& g) : prologue(p.prologue.values.size()), body(p.body.values.size()) {
+        const bool parameters = g.parameters != nullptr;
+        for (const Load& load : p.initial_loads) {
+            const auto& wanted = load.time >= 0 ? g.sequences : g.initials;
+            prologue[load.value] = std::size_t(load.tensor) < wanted.size() && wanted[load.tensor].data;
+        }
+        for (const Load& load : p.sequence_loads)
+            body[load.value] = std::size_t(load.tensor) < g.sequences.size() && g.sequences[load.tensor].data;
+        propagate(p.prologue, prologue, parameters);
+        for (bool changed = true; changed;) {
+            for (const State& s : p.states) body[s.in] = body[s.in] || prologue[s.initial] || body[s.out];
+            propagate(p.body, body, parameters);
+            changed = false;
+            for (const State& s : p.states) changed = changed || (body[s.out] && !body[s.in]);
+        }
+    }
+
+    // views share rows with the value they are cut from: a value overlapping one that needs a gradient needs it too
+    static void propagate(const Section& section, std::vector<char>& needs, bool parameters) {
+        auto spread = [&](int value) {
+            const Value& v = section.values[value];
+            for (std::size_t k = 0; k < needs.size(); ++k) {
+                const Value& w = section.values[k];
+                if (w.offset < v.offset + v.size && v.offset < w.offset + w.size) needs[k] = 1;
+            }
+        };
+        for (std::size_t k = 0; k < needs.size(); ++k)
+            if (needs[k]) spread(int(k));
+        for (const Instruction& i : section.instructions) {
+            if (i.dst < 0 || i.op == Op::due || i.op == Op::tick || i.op == Op::normal || i.op == Op::bernoulli) continue;
+            bool need = i.op == Op::linear && parameters;
+            for (int operand : {i.a, i.b, i.c}) need = need || (operand >= 0 && needs[operand]);
+            for (const Term& term : i.terms) need = need || needs[term.input];
+            if (need) spread(i.dst);
+        }
+    }
+};
+
+template <class Real> struct Worker {
+    Scratch<Real> gradient, prologue_gradient, derivatives, prologue_derivatives, carry, tape, losses;
+};
+
+template <class Real>
+static void backward_block(const Context<Real>& context, const Block<Real>& block, const Gradients& g, const Needs& needs,
+                           Worker<Real>& worker, Real* flat) {
+    constexpr int L = lanes<Real>;
+    const Program& p = context.program;
+    const Run& run = context.run;
+    Real* gradient = worker.gradient.get(context.frame());
+    Real* derivatives = worker.derivatives.get(std::size_t(run.steps) * p.body.derivative_rows * L);
+    int carried = 0;
+    for (const State& state : p.states) carried += p.body.values[state.in].size;
+    Real* carry = worker.carry.get(std::size_t(carried) * L);
+    std::memset(carry, 0, std::size_t(carried) * L * sizeof(Real));
+    alignas(64) Real alive[L];
+    for (int l = 0; l < L; ++l) alive[l] = l < block.count ? Real(1) : Real(0);
+
+    auto add = [](const Real* from, Real* to, int size) {
+        for (int k = 0; k < size * L; k += width<Real>) store(to + k, load(to + k) + load(from + k));
+    };
+    for (int t = run.steps - 1; t >= 0; --t) {
+        const Real* frame = block.frames + context.frame() * t;
+        std::memset(gradient, 0, context.frame() * sizeof(Real));
+        const Real* from = carry;
+        for (const State& state : p.states) {
+            const Value& out = p.body.values[state.out];
+            add(from, gradient + std::size_t(out.offset) * L, out.size);
+            from += std::size_t(out.size) * L;
+        }
+        for (std::size_t k = 0; k < g.outputs.size(); ++k) {
+            const Value& value = p.body.values[p.outputs[k]];
+            if (g.outputs[k].data) add_rows<Real>(gradient + std::size_t(value.offset) * L, value.size, g.outputs[k], t, block);
+        }
+        if (t == run.steps - 1)
+            for (std::size_t k = 0; k < g.finals.size(); ++k) {
+                const Value& value = p.body.values[p.finals[k]];
+                if (g.finals[k].data) add_rows<Real>(gradient + std::size_t(value.offset) * L, value.size, g.finals[k], 0, block);
+            }
+        execute_backward<Real>(context, p.body, frame, gradient, derivatives + std::size_t(t) * p.body.derivative_rows * L,
+                               needs.body, alive);
+        Real* to = carry;
+        for (const State& state : p.states) {
+            const Value& in = p.body.values[state.in];
+            copy_rows<Real>(gradient + std::size_t(in.offset) * L, to, in.size);
+            to += std::size_t(in.size) * L;
+        }
+        for (const Load& load : p.sequence_loads)
+            if (needs.body[load.value] && std::size_t(load.tensor) < g.sequences.size() && g.sequences[load.tensor].data)
+                write_rows<Real, true>(gradient + std::size_t(p.body.values[load.value].offset) * L, p.body.values[load.value].size,
+                                       g.sequences[load.tensor], t + load.time, block);
+    }
+    Real* first = worker.prologue_gradient.get(context.prologue() + L);
+    std::memset(first, 0, context.prologue() * sizeof(Real));
+    const Real* from = carry;
+    for (const State& state : p.states) {
+        const Value& initial = p.prologue.values[state.initial];
+        add(from, first + std::size_t(initial.offset) * L, initial.size);
+        from += std::size_t(initial.size) * L;
+    }
+    Real* prologue_derivatives = worker.prologue_derivatives.get(std::size_t(p.prologue.derivative_rows) * L + L);
+    execute_backward<Real>(context, p.prologue, block.prologue, first, prologue_derivatives, needs.prologue, alive);
+    for (const Load& load : p.initial_loads) {
+        if (!needs.prologue[load.value]) continue;
+        const bool timed = load.time >= 0;
+        const auto& wanted = timed ? g.sequences : g.initials;
+        if (std::size_t(load.tensor) < wanted.size() && wanted[load.tensor].data)
+            write_rows<Real, true>(first + std::size_t(p.prologue.values[load.value].offset) * L, p.prologue.values[load.value].size,
+                                   wanted[load.tensor], timed ? load.time : 0, block);
+    }
+    if (flat) {
+        parameter_gradients<Real>(p, p.body, block.frames, derivatives, run.steps, flat);
+        parameter_gradients<Real>(p, p.prologue, block.prologue, prologue_derivatives, 1, flat);
+    }
+}
+
+// ---- all blocks ----
+
+// Blocks are dealt out in chunks whose number does not depend on the threads; a chunk's blocks are added up in order,
+// and so are the chunks: results are the same for any number of threads.
+constexpr int most_chunks = 16;
+static inline int chunk_begin(int chunk, int chunks, int blocks) { return int(std::int64_t(blocks) * chunk / chunks); }
+
+template <class F> static void for_chunks(int blocks, int threads, F work) {
+    const int chunks = std::min(blocks, most_chunks);
+    struct Call {
+        F& work;
+        int blocks, chunks;
+    } call{work, blocks, chunks};
+    parallel_blocks(
+        chunks, threads,
+        [](void* context, int chunk, int worker) {
+            Call& c = *static_cast<Call*>(context);
+            for (int b = chunk_begin(chunk, c.chunks, c.blocks); b < chunk_begin(chunk + 1, c.chunks, c.blocks); ++b)
+                c.work(b, chunk, worker);
+        },
+        &call);
+}
+
+template <class Real> static std::size_t tape_bytes(const Program& p, int steps, int batch) {
+    const std::size_t blocks = std::size_t((batch + lanes<Real> - 1) / lanes<Real>);
+    return blocks * (std::size_t(p.prologue.rows) + std::size_t(p.body.rows) * steps) * 64;
+}
+
+template <class Real> static Worker<Real>& thread_worker() {
+    static thread_local Worker<Real> worker;
+    return worker;
+}
+
+template <class Real> static void forward(const Program& p, const Run& run, Tape* tape) {
+    const Context<Real> context(p, run);
+    if (tape) tape->reserve(tape_bytes<Real>(p, run.steps, run.batch));
+    for_chunks(context.blocks(), run.threads, [&](int b, int, int) {
+        Worker<Real>& worker = thread_worker<Real>();
+        const int frames = tape ? run.steps : std::min(run.steps, 2);
+        const std::size_t size = context.block_size(frames);
+        Real* memory = tape ? static_cast<Real*>(tape->memory) + size * b : worker.tape.get(size);
+        Real* losses = worker.losses.get(std::size_t(p.loss_slots + 1) * lanes<Real>);
+        forward_block<Real>(context, Block<Real>(context, b, memory), frames, losses);
+    });
+}
+
+template <class Real>
+static void finish_gradient(const Context<Real>& context, const Real* partial, int chunks, Real* flat) {
+    const Program& p = context.program;
+    const std::size_t count = std::size_t(p.parameter_total);
+    std::memcpy(flat, partial, count * sizeof(Real));
+    for (int c = 1; c < chunks; ++c)
+        for (std::size_t k = 0; k < count; ++k) flat[k] += partial[c * count + k];
+    for (std::size_t q = 0; q < context.run.masks.size(); ++q)
+        if (const Real* mask = static_cast<const Real*>(context.run.masks[q]))
+            for (int k = 0; k < p.parameter_sizes[q]; ++k) flat[p.parameter_offsets[q] + k] *= mask[k];
+}
+
+template <class Real> static Scratch<Real>& partial_sums() {
+    static thread_local Scratch<Real> scratch;
+    return scratch;
+}
+
+template <class Real> static void backward(const Program& p, const Run& run, const Gradients& g, Tape& tape) {
+    const Context<Real> context(p, run);
+    const Needs needs(p, g);
+    const int chunks = std::min(context.blocks(), most_chunks);
+    const std::size_t count = std::size_t(p.parameter_total);
+    Real* partial = nullptr;
+    if (g.parameters) {
+        partial = partial_sums<Real>().get(count * chunks);
+        std::memset(partial, 0, count * chunks * sizeof(Real));
+    }
+    for_chunks(context.blocks(), run.threads, [&](int b, int chunk, int) {
+        Real* memory = static_cast<Real*>(tape.memory) + context.block_size(run.steps) * b;
+        backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, thread_worker<Real>(),
+                             partial ? partial + count * chunk : nullptr);
+    });
+    if (g.parameters) finish_gradient<Real>(context, partial, chunks, static_cast<Real*>(g.parameters));
+}
+
+template <class Real> static void train(const Program& p, const Run& run, void* gradient, double* losses) {
+    constexpr int L = lanes<Real>;
+    const Context<Real> context(p, run);
+    Gradients g;
+    g.parameters = gradient;
+    const Needs needs(p, g);
+    const int blocks = context.blocks(), chunks = std::min(blocks, most_chunks);
+    const std::size_t count = std::size_t(p.parameter_total);
+    Real* partial = partial_sums<Real>().get(count * chunks);
+    std::memset(partial, 0, count * chunks * sizeof(Real));
+    std::vector<double> sums(std::size_t(blocks) * p.loss_slots);
+    for_chunks(blocks, run.threads, [&](int b, int chunk, int) {
+        Worker<Real>& worker = thread_worker<Real>();
+        const Block<Real> block(context, b, worker.tape.get(context.block_size(run.steps)));
+        Real* rows = worker.losses.get(std::size_t(p.loss_slots + 1) * L);
+        std::memset(rows, 0, std::size_t(p.loss_slots) * L * sizeof(Real));
+        forward_block<Real>(context, block, run.steps, rows);
+        for (int slot = 0; slot < p.loss_slots; ++slot)
+            for (int l = 0; l < block.count; ++l) sums[std::size_t(b) * p.loss_slots + slot] += rows[slot * L + l];
+        backward_block<Real>(context, block, g, needs, worker, partial + count * chunk);
+    });
+    for (int slot = 0; slot < p.loss_slots; ++slot) {
+        losses[slot] = 0;
+        for (int b = 0; b < blocks; ++b) losses[slot] += sums[std::size_t(b) * p.loss_slots + slot];
+    }
+    finish_gradient<Real>(context, partial, chunks, static_cast<Real*>(gradient));
+}
+
+template <class Real>
+static double adam(void* parameters, const void* gradient, void* mean, void* square, std::size_t count, double rate, double beta1,
+                   double beta2, double epsilon, double clip, std::int64_t step) {
+    Real *w = static_cast<Real*>(parameters), *m = static_cast<Real*>(mean), *v = static_cast<Real*>(square);
+    const Real* g = static_cast<const Real*>(gradient);
+    double norm = 0;
+    for (std::size_t k = 0; k < count; ++k) norm += double(g[k]) * double(g[k]);
+    norm = std::sqrt(norm);
+    const Real scale = Real(clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0);
+    const Real b1 = Real(beta1), b2 = Real(beta2), c1 = Real(1 - beta1), c2 = Real(1 - beta2), tiny = Real(epsilon);
+    const Real size = Real(rate / (1 - std::pow(beta1, double(step))));
+    const Real correction = Real(1 / std::sqrt(1 - std::pow(beta2, double(step))));
+    for (std::size_t k = 0; k < count; ++k) {
+        const Real d = g[k] * scale;
+        m[k] = b1 * m[k] + c1 * d;
+        v[k] = b2 * v[k] + c2 * d * d;
+        w[k] -= size * m[k] / (std::sqrt(v[k]) * correction + tiny);
+    }
+    return norm;
+}
+
+template <class Real>
+static void draw_normal(void* out, int steps, int batch, int size, std::uint64_t seed, std::uint64_t counter, double scale) {
+    constexpr int L = lanes<Real>;
+    std::vector<Real> rows(std::size_t(size) * L);
+    Real* target = static_cast<Real*>(out);
+    for (int t = 0; t < steps; ++t)
+        for (int first = 0; first < batch; first += L) {
+            fill_normal<Real>(rows.data(), size, first, t, seed, counter, Real(scale));
+            for (int l = 0; l < std::min(L, batch - first); ++l)
+                for (int f = 0; f < size; ++f) target[(std::size_t(t) * batch + first + l) * size + f] = rows[f * L + l];
+        }
+}
+
+template <class Real>
+static void draw_bernoulli(void* out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability) {
+    constexpr int L = lanes<Real>;
+    Real row[L];
+    Real* target = static_cast<Real*>(out);
+    for (int t = 0; t < steps; ++t)
+        for (int first = 0; first < batch; first += L) {
+            fill_bernoulli<Real>(row, first, t, seed, counter, probability);
+            for (int l = 0; l < std::min(L, batch - first); ++l) target[std::size_t(t) * batch + first + l] = row[l];
+        }
+}
+
+template <class Real> static void activate(int act, const void* in, void* out, std::size_t count) {
+    constexpr int L = lanes<Real>;
+    const Real* x = static_cast<const Real*>(in);
+    Real* y = static_cast<Real*>(out);
+    for (std::size_t k = 0; k < count; k += L) {
+        alignas(64) Real row[L] = {};
+        const std::size_t n = std::min(std::size_t(L), count - k);
+        std::memcpy(row, x + k, n * sizeof(Real));
+        activate_rows<Real>(Act(act), row, row, 1);
+        std::memcpy(y + k, row, n * sizeof(Real));
+    }
+}
+
+// GFLOP/s of the linear kernel on a layer that fits the first-level cache
+template <class Real> static double multiply_rate(double seconds) {
+    constexpr int L = lanes<Real>, size = 48;
+    Section section;
+    section.values = {{0, size}, {size, size}};
+    section.rows = 2 * size;
+    Instruction i;
+    i.op = Op::linear;
+    i.dst = 1;
+    i.terms = {{0, 0, 0, size}};
+    Scratch<Real> frame, weights;
+    Real *f = frame.get(2 * size * L), *w = weights.get(size * size);
+    std::fill(f, f + 2 * size * L, Real(0.5));
+    std::fill(w, w + size * size, Real(0.01));
+    const Pointers<Real> parameters{w};
+    using clock = std::chrono::steady_clock;
+    const auto start = clock::now();
+    double passed = 0, flops = 0;
+    while (passed < seconds) {
+        for (int k = 0; k < 100; ++k) linear_forward<Real>(i, section, f, parameters);
+        flops += 100.0 * 2 * size * size * L;
+        passed = std::chrono::duration<double>(clock::now() - start).count();
+    }
+    return flops / passed / 1e9;
+}
+
+template <class Real> static const Backend& backend() {
+    static const Backend b{tape_bytes<Real>, forward<Real>,     backward<Real>,       train<Real>,    adam<Real>,
+                           draw_normal<Real>, draw_bernoulli<Real>, activate<Real>, multiply_rate<Real>};
+    return b;
+}
+
+}  // namespace GATEL0RD_ISA
+}  // namespace gatel0rd

@@ -1,0 +1,94 @@
+// Memory of tapes, and the threads that share the blocks of a batch.
+#include "program.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <thread>
+
+namespace gatel0rd {
+
+Tape::~Tape() { std::free(memory); }
+
+void Tape::reserve(std::size_t wanted) {
+    if (wanted <= bytes) return;
+    std::free(memory);
+    memory = std::aligned_alloc(64, (wanted + 63) / 64 * 64);
+    bytes = memory ? wanted : 0;
+    if (!memory) throw std::bad_alloc();
+}
+
+namespace {
+
+// Threads that wait for work; the caller works too. One job at a time.
+class Pool {
+  public:
+    void run(int blocks, int threads, void (*work)(void*, int, int), void* context) {
+        std::lock_guard<std::mutex> one_at_a_time(callers_);
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            while (int(threads_.size()) < threads - 1) {
+                const int worker = int(threads_.size()) + 1;
+                threads_.emplace_back([this, worker, seen = generation_] { wait(worker, seen); });
+            }
+            work_ = work, context_ = context, blocks_ = blocks, helpers_ = threads - 1;
+            next_ = 0, error_ = nullptr, active_ = threads - 1;
+            ++generation_;
+        }
+        wake_.notify_all();
+        take(0);
+        std::unique_lock<std::mutex> lock(mutex_);
+        done_.wait(lock, [this] { return active_ == 0; });
+        if (error_) std::rethrow_exception(error_);
+    }
+
+  private:
+    void take(int worker) {
+        try {
+            for (int block; (block = next_.fetch_add(1)) < blocks_;) work_(context_, block, worker);
+        } catch (...) {
+            std::lock_guard<std::mutex> lock(mutex_);
+            error_ = std::current_exception();
+        }
+    }
+    void wait(int worker, unsigned seen) {
+        for (;;) {
+            {
+                std::unique_lock<std::mutex> lock(mutex_);
+                wake_.wait(lock, [&] { return generation_ != seen; });
+                seen = generation_;
+                if (worker > helpers_) continue;
+            }
+            take(worker);
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (--active_ == 0) done_.notify_one();
+        }
+    }
+
+    std::mutex callers_, mutex_;
+    std::condition_variable wake_, done_;
+    std::vector<std::thread> threads_;
+    void (*work_)(void*, int, int) = nullptr;
+    void* context_ = nullptr;
+    int blocks_ = 0, helpers_ = 0, active_ = 0;
+    std::atomic<int> next_{0};
+    unsigned generation_ = 0;
+    std::exception_ptr error_;
+};
+
+}  // namespace
+
+void parallel_blocks(int blocks, int threads, void (*work)(void*, int, int), void* context) {
+    if (threads > blocks) threads = blocks;
+    if (threads <= 1) {
+        for (int block = 0; block < blocks; ++block) work(context, block, 0);
+        return;
+    }
+    static Pool* pool = new Pool;  // never destroyed: its threads wait until the process ends
+    pool->run(blocks, threads, work, context);
+}
+
+}  // namespace gatel0rd

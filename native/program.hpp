@@ -1,0 +1,154 @@
+// A recurrent model as a short program: values are groups of rows in a frame, instructions fill them.
+// Nothing here depends on the instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gatel0rd {
+
+enum class Op : int {
+    linear,    // dst = act(sum of W·input + sum of biases + a)
+    add,       // dst = act(a + b)
+    multiply,  // dst = a * b
+    blend,     // dst = a * b + (1 - a) * c
+    axpy,      // dst = a + scalar * b
+    activate,  // dst = act(a)
+    clear,     // dst = a * (1 - b)
+    due,       // dst = 1 where the clock a is a multiple of the unit's period, else 0; no gradient
+    tick,      // dst = (a + 1) mod scalar; no gradient
+    normal,    // dst = scalar * standard normal numbers of the run's stream; no gradient
+    bernoulli, // dst = 1 with the run's probability (always before step scalar), else 0; no gradient
+    squared_error, // loss[slot] += sum (a - b)^2
+    count_open,    // loss[slot] += number of a > 0, gradient straight through
+    sum_absolute,  // loss[slot] += sum |a|
+    sum_squares,   // loss[slot] += sum a^2
+};
+
+enum class Act : int { none, tanh, sigmoid, retanh, heaviside };
+
+struct Value {
+    int offset;  // first row in the frame
+    int size;    // number of rows
+};
+
+// One product W·input of a linear instruction; W is a part of a parameter.
+struct Term {
+    int input;
+    int parameter;
+    int start;   // element of the parameter where row 0, column 0 stands
+    int stride;  // elements from one row to the next
+};
+
+struct Bias {
+    int parameter;
+    int start;
+};
+
+struct Instruction {
+    Op op = Op::add;
+    Act act = Act::none;
+    int dst = -1, a = -1, b = -1, c = -1;
+    double scalar = 0;
+    int slot = -1;
+    int derivative_row = -1;  // linear: where d loss / d (W·input) is kept for the weight gradients
+    std::vector<Term> terms;
+    std::vector<Bias> biases;
+    std::vector<int> periods;
+};
+
+// A value that is read from a tensor of the caller: of shape [B, size], or [T, B, size] at one time step.
+struct Load {
+    int value;
+    int tensor;
+    int time;  // -1: the tensor has no time dimension
+};
+
+struct State {
+    int initial;  // prologue value
+    int in;       // body value at the beginning of a step
+    int out;      // body value at its end
+};
+
+struct Section {
+    std::vector<Value> values;
+    std::vector<Instruction> instructions;
+    int rows = 0;
+    int derivative_rows = 0;
+};
+
+struct Program {
+    Section prologue, body;
+    std::vector<Load> initial_loads;     // into prologue values
+    std::vector<Load> sequence_loads;    // into body values, at every step
+    std::vector<State> states;
+    std::vector<int> outputs;            // body values that are written at every step
+    std::vector<int> finals;             // body values of which the last step is written
+    std::vector<int> parameter_sizes;
+    std::vector<int> parameter_offsets;  // in a flat buffer of all parameters
+    int parameter_total = 0;
+    int loss_slots = 0;
+};
+
+// A tensor of the caller. time = 0 for tensors without a time dimension.
+struct Strided {
+    void* data = nullptr;
+    std::ptrdiff_t time = 0, batch = 0, feature = 0;
+};
+
+struct Run {
+    int steps = 0, batch = 0, threads = 1;
+    const std::int64_t* index = nullptr;  // batch entry -> entry of the sequence tensors; null: the same
+    std::vector<Strided> initials, sequences, outputs, finals;
+    std::vector<const void*> parameters;
+    std::vector<const void*> masks;       // per parameter, null without a mask
+    std::uint64_t seed = 0, counter = 0;
+    double probability = 1;
+    std::vector<double> loss_weights;     // gradient of the total with respect to each loss sum
+};
+
+// Where gradients come from and go to; null data means: not wanted (or zero).
+struct Gradients {
+    std::vector<Strided> outputs, finals;     // given
+    std::vector<Strided> initials, sequences; // wanted
+    void* parameters = nullptr;               // flat, wanted
+};
+
+// Memory of a forward pass that its backward pass reads, in blocks of lanes.
+struct Tape {
+    void* memory = nullptr;
+    std::size_t bytes = 0;
+    Tape() = default;
+    Tape(const Tape&) = delete;
+    Tape& operator=(const Tape&) = delete;
+    ~Tape();
+    void reserve(std::size_t wanted);
+};
+
+// The functions of one instruction set and precision.
+struct Backend {
+    std::size_t (*tape_bytes)(const Program&, int steps, int batch);
+    void (*forward)(const Program&, const Run&, Tape* tape);
+    void (*backward)(const Program&, const Run&, const Gradients&, Tape&);
+    // forward, loss and backward, block by block; fills the loss sums and the flat parameter gradient
+    void (*train)(const Program&, const Run&, void* gradient, double* losses);
+    // clip the gradient's norm, then Adam; returns the norm before clipping
+    double (*adam)(void* parameters, const void* gradient, void* mean, void* square, std::size_t count, double rate,
+                   double beta1, double beta2, double epsilon, double clip, std::int64_t step);
+    // what normal and bernoulli give for one value: [T, B, size]
+    void (*draw_normal)(void* out, int steps, int batch, int size, std::uint64_t seed, std::uint64_t counter, double scale);
+    void (*draw_bernoulli)(void* out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability);
+    void (*activate)(int act, const void* in, void* out, std::size_t count);
+    double (*multiply_rate)(double seconds);  // GFLOP/s of the linear kernel, for benchmarks
+};
+
+const Backend& backend_baseline(bool wide);
+#ifdef GATEL0RD_X86
+const Backend& backend_avx2(bool wide);
+const Backend& backend_avx512(bool wide);
+#endif
+
+void parallel_blocks(int blocks, int threads, void (*work)(void* context, int block, int worker), void* context);
+
+}  // namespace gatel0rd

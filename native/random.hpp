@@ -1,0 +1,64 @@
+// Philox4x32-10 (Salmon et al., 2011): a counter goes in, four random words come out, whoever asks and in which order.
+// Included once per instruction set, inside that set's namespace.
+
+constexpr int random_lanes = 16;
+typedef std::uint32_t Words[random_lanes] __attribute__((aligned(64)));
+
+// Counters differ in their first word from lane to lane. Loops over lanes are left to the compiler's vectoriser, which
+// needs them not to be unrolled before it sees them.
+static inline void philox(std::uint32_t lane0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3, std::uint64_t key,
+                          Words& w0, Words& w1, Words& w2, Words& w3) {
+    for (int l = 0; l < random_lanes; ++l) {
+        w0[l] = lane0 + std::uint32_t(l);
+        w1[l] = c1;
+        w2[l] = c2;
+        w3[l] = c3;
+    }
+    std::uint32_t k0 = std::uint32_t(key), k1 = std::uint32_t(key >> 32);
+#pragma GCC unroll 1
+    for (int round = 0; round < 10; ++round) {
+#pragma GCC unroll 1
+#pragma GCC ivdep
+        for (int l = 0; l < random_lanes; ++l) {
+            const std::uint32_t a_high = std::uint32_t((std::uint64_t(0xD2511F53u) * w0[l]) >> 32), a_low = 0xD2511F53u * w0[l];
+            const std::uint32_t b_high = std::uint32_t((std::uint64_t(0xCD9E8D57u) * w2[l]) >> 32), b_low = 0xCD9E8D57u * w2[l];
+            w0[l] = b_high ^ w1[l] ^ k0;
+            w1[l] = b_low;
+            w2[l] = a_high ^ w3[l] ^ k1;
+            w3[l] = a_low;
+        }
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+
+// Two standard normal numbers from two words, by Box and Muller; polynomials good to about 1e-7.
+static inline void normals(const Words& u, const Words& v, float (&first)[random_lanes], float (&second)[random_lanes]) {
+#pragma GCC unroll 1
+#pragma GCC ivdep
+    for (int l = 0; l < random_lanes; ++l) {
+        // log of a uniform number in (0, 1): exponent, and a series in s = (m - 1) / (m + 1)
+        const float uniform = (float(std::int32_t(u[l] >> 9)) + 0.5f) * (1.0f / 8388608.0f);
+        std::uint32_t bits;
+        __builtin_memcpy(&bits, &uniform, 4);
+        const std::uint32_t shifted = bits - 0x3F3504F3u;  // relative to sqrt(1/2)
+        const float exponent = float(std::int32_t(shifted) >> 23);
+        const std::uint32_t rest = (shifted & 0x007FFFFFu) + 0x3F3504F3u;
+        float m;
+        __builtin_memcpy(&m, &rest, 4);
+        const float s = (m - 1.0f) / (m + 1.0f), q = s * s;
+        const float series = s * (2.0f + q * (2.0f / 3 + q * (2.0f / 5 + q * (2.0f / 7 + q * (2.0f / 9)))));
+        const float radius = __builtin_sqrtf(-2.0f * (exponent * 0.69314718056f + series));
+        // an angle: quarter turns, and a rest of at most an eighth of a turn on either side
+        const std::uint32_t quarter = (v[l] + 0x20000000u) >> 30;
+        const float x = float(std::int32_t(v[l] - (quarter << 30))) * (6.28318530718f / 4294967296.0f);
+        const float z = x * x;
+        const float sine = x * (1.0f - z * (1.0f / 6 - z * (1.0f / 120 - z * (1.0f / 5040))));
+        const float cosine = 1.0f - z * (0.5f - z * (1.0f / 24 - z * (1.0f / 720 - z * (1.0f / 40320))));
+        const float along = quarter & 1 ? sine : cosine, across = quarter & 1 ? cosine : sine;
+        const float sign_c = quarter == 1 || quarter == 2 ? -1.0f : 1.0f;
+        const float sign_s = quarter >= 2 ? -1.0f : 1.0f;
+        first[l] = radius * sign_c * along;
+        second[l] = radius * sign_s * across;
+    }
+}

@@ -1,0 +1,150 @@
+// Vectors of the compiler's own types, and the few functions on them that networks need.
+// Included once per instruction set, inside that set's namespace.
+
+template <class Real> struct Native;
+template <> struct Native<float> {
+    typedef float V __attribute__((vector_size(GATEL0RD_VECTOR_BYTES)));
+    typedef std::int32_t I __attribute__((vector_size(GATEL0RD_VECTOR_BYTES)));
+    static constexpr int mantissa = 23, bias = 127, terms = 7;
+    static constexpr float magic = 12582912.0f;  // 1.5 * 2^23: adding it leaves the rounded integer in the low bits
+    static constexpr float lowest_exponent = -87.0f;
+};
+template <> struct Native<double> {
+    typedef double V __attribute__((vector_size(GATEL0RD_VECTOR_BYTES)));
+    typedef std::int64_t I __attribute__((vector_size(GATEL0RD_VECTOR_BYTES)));
+    static constexpr int mantissa = 52, bias = 1023, terms = 13;
+    static constexpr double magic = 6755399441055744.0;  // 1.5 * 2^52
+    static constexpr double lowest_exponent = -708.0;
+};
+
+template <class Real> using V = typename Native<Real>::V;
+template <class Real> using I = typename Native<Real>::I;
+
+template <class Real> constexpr int width = GATEL0RD_VECTOR_BYTES / int(sizeof(Real));
+template <class Real> constexpr int lanes = 64 / int(sizeof(Real));      // batch entries in a block: a cache line
+template <class Real> constexpr int pieces = lanes<Real> / width<Real>;  // vectors in a row
+
+template <class Real> static inline V<Real> splat(Real x) { return x - V<Real>{}; }
+
+template <class Real> static inline V<Real> choose(I<Real> mask, V<Real> yes, V<Real> no) {
+    return mask ? yes : no;
+}
+
+template <class Real> static inline I<Real> sign_bits() { return (I<Real>)splat<Real>(Real(-0.0)); }
+template <class Real> static inline V<Real> absolute(V<Real> x) { return (V<Real>)((I<Real>)x & ~sign_bits<Real>()); }
+template <class Real> static inline V<Real> minus_absolute(V<Real> x) { return (V<Real>)((I<Real>)x | sign_bits<Real>()); }
+
+// e^x - 1 and e^x for x <= 0: x = n ln 2 + r with |r| <= ln 2 / 2, a Taylor polynomial for e^r - 1, then scaling by 2^n.
+template <class Real> static inline void exponentials(V<Real> x, V<Real>& minus_one, V<Real>& exponential) {
+    using N = Native<Real>;
+    const V<Real> lowest = splat<Real>(N::lowest_exponent);
+    x = x > lowest ? x : lowest;
+    const V<Real> shifted = x * Real(1.4426950408889634074) + N::magic;
+    const I<Real> n = (I<Real>)shifted - (I<Real>)splat<Real>(N::magic);
+    const V<Real> rounded = shifted - N::magic;
+    // ln 2 in two parts, the first with trailing zeros, so that n ln 2 is exact where it matters
+    constexpr Real high = sizeof(Real) == 4 ? Real(0.693145751953125) : Real(0.69314718036912381649);
+    constexpr Real low = sizeof(Real) == 4 ? Real(1.42860682030941723212e-6) : Real(1.90821492927058770002e-10);
+    const V<Real> r = (x - rounded * high) - rounded * low;
+    constexpr double inverse[] = {1,         1.0 / 2,      1.0 / 6,       1.0 / 24,        1.0 / 120,        1.0 / 720,
+                                  1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600,
+                                  1.0 / 6227020800.0};
+    V<Real> polynomial = splat<Real>(Real(inverse[N::terms - 1]));
+#pragma GCC unroll 16
+    for (int k = N::terms - 2; k >= 0; --k) polynomial = polynomial * r + Real(inverse[k]);
+    polynomial = polynomial * r;
+    const V<Real> scale = (V<Real>)((n + N::bias) << N::mantissa);
+    minus_one = polynomial * scale + (scale - Real(1));
+    exponential = polynomial * scale + scale;
+}
+
+// numerator / denominator for several vectors with one division; denominators must be of ordinary size
+template <class Real, int n> static inline void divide(V<Real> (&numerator)[n], const V<Real> (&denominator)[n]) {
+    static_assert(n == 1 || n == 2 || n == 4, "pairs, and pairs of pairs");
+    if constexpr (n == 1) {
+        numerator[0] = numerator[0] / denominator[0];
+    } else if constexpr (n == 2) {
+        const V<Real> inverse = Real(1) / (denominator[0] * denominator[1]);
+        numerator[0] = numerator[0] * (inverse * denominator[1]);
+        numerator[1] = numerator[1] * (inverse * denominator[0]);
+    } else {
+        const V<Real> first = denominator[0] * denominator[1], second = denominator[2] * denominator[3];
+        const V<Real> inverse = Real(1) / (first * second);
+        const V<Real> of_first = inverse * second, of_second = inverse * first;
+        numerator[0] = numerator[0] * (of_first * denominator[1]);
+        numerator[1] = numerator[1] * (of_first * denominator[0]);
+        numerator[2] = numerator[2] * (of_second * denominator[3]);
+        numerator[3] = numerator[3] * (of_second * denominator[2]);
+    }
+}
+
+// In float32, x P(x^2) / Q(x^2) on [-9, 9], beyond which tanh rounds to 1: coefficients fitted to the least relative
+// error (2e-8); with rounding the result is good to 4e-7. In float64 through e^x - 1.
+template <int n> static inline void tanh_of(V<float> (&x)[n]) {
+    V<float> denominator[n];
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) {
+        V<float> a = x[k] < 9.0f ? x[k] : splat<float>(9.0f);
+        a = a > -9.0f ? a : splat<float>(-9.0f);
+        const V<float> z = a * a;
+        const V<float> p = (((1.3354643661e-8f * z + 2.0609068026e-5f) * z + 3.4955871961e-3f) * z + 1.3381024836e-1f) * z + 9.9999997946e-1f;
+        denominator[k] = (((7.7765505869e-7f * z + 3.2856333396e-4f) * z + 2.5876978593e-2f) * z + 4.6714340430e-1f) * z + 1.0f;
+        x[k] = a * p;
+    }
+    divide<float, n>(x, denominator);
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) {
+        x[k] = x[k] < 1.0f ? x[k] : splat<float>(1.0f);
+        x[k] = x[k] > -1.0f ? x[k] : splat<float>(-1.0f);
+    }
+}
+
+template <int n> static inline void tanh_of(V<double> (&x)[n]) {
+    using Real = double;
+    V<Real> m[n], e, denominator[n];
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) {
+        exponentials<Real>(minus_absolute<Real>(x[k] + x[k]), m[k], e);
+        denominator[k] = m[k] + Real(2);
+    }
+    divide<Real, n>(m, denominator);  // tanh(-|x|)
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) x[k] = (V<Real>)((I<Real>)m[k] ^ (~(I<Real>)x[k] & sign_bits<Real>()));
+}
+
+template <class Real, int n> static inline void sigmoid_of(V<Real> (&x)[n]) {
+    V<Real> m, e, numerator[n], denominator[n];
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) {
+        exponentials<Real>(minus_absolute<Real>(x[k]), m, e);
+        numerator[k] = choose<Real>(x[k] < 0, e, splat<Real>(1));
+        denominator[k] = e + Real(1);
+    }
+    divide<Real, n>(numerator, denominator);
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) x[k] = numerator[k];
+}
+
+// act(x) in place
+template <class Real, Act act, int n> static inline void activated(V<Real> (&x)[n]) {
+    if constexpr (act == Act::tanh) {
+        tanh_of<n>(x);
+    } else if constexpr (act == Act::sigmoid) {
+        sigmoid_of<Real, n>(x);
+    } else if constexpr (act == Act::retanh) {
+        tanh_of<n>(x);
+        for (int k = 0; k < n; ++k) x[k] = x[k] > 0 ? x[k] : V<Real>{};
+    } else if constexpr (act == Act::heaviside) {
+        for (int k = 0; k < n; ++k) x[k] = choose<Real>(x[k] > 0, splat<Real>(1), V<Real>{});
+    }
+}
+
+// d act(x) / dx, from y = act(x) alone; straight through for the step function
+template <class Real> static inline V<Real> derivative(Act act, V<Real> y) {
+    switch (act) {
+        case Act::tanh: return Real(1) - y * y;
+        case Act::sigmoid: return y * (Real(1) - y);
+        case Act::retanh: return choose<Real>(y > 0, Real(1) - y * y, V<Real>{});
+        default: return splat<Real>(1);
+    }
+}

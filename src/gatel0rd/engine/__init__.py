@@ -1,0 +1,18 @@
+"""The compiled core: programs of recurrent models, run in C++ inside ordinary autograd."""
+
+from gatel0rd.engine.compiled import Compiled, ProgramCache, Results, can_run
+from gatel0rd.engine.native import EngineName, EngineUnavailableError, check_name, is_available, status
+from gatel0rd.engine.unrolling import unroll
+
+__all__ = [
+    "Compiled",
+    "EngineName",
+    "EngineUnavailableError",
+    "ProgramCache",
+    "Results",
+    "can_run",
+    "check_name",
+    "is_available",
+    "status",
+    "unroll",
+]

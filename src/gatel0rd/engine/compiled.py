@@ -1,0 +1,246 @@
+"""Programs in the compiled engine, inside ordinary autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gatel0rd.engine import native
+from gatel0rd.program import ACTIVATIONS, OPS, Program, Section
+
+View = tuple[int, int, int, int]
+NOTHING: View = (0, 0, 0, 0)
+DTYPES = (torch.float32, torch.float64)
+
+
+class Results(NamedTuple):
+    """What a run of a program gives: a tensor [T, B, ·] per output and [B, ·] per final value."""
+
+    outputs: tuple[Tensor, ...]
+    finals: tuple[Tensor, ...]
+
+
+class Compiled:
+    """A program in the engine's memory, bound to the module whose parameters it uses."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.native = native.module().Program()
+        for shape in program.shapes:
+            self.native.parameter(int(torch.Size(shape).numel()))
+        _write(self.native.prologue, program.prologue)
+        _write(self.native.body, program.body)
+        for load in program.initial_loads:
+            self.native.initial_load(*load)
+        for load in program.sequence_loads:
+            self.native.sequence_load(*load)
+        for state in program.states:
+            self.native.state(*state)
+        for value in program.outputs:
+            self.native.output(value.index)
+        for value in program.finals:
+            self.native.final(value.index)
+        self.native.loss_slots = program.loss_slots
+
+    def parameters(self, root: nn.Module) -> list[Tensor]:
+        """The module's parameters as they are now, in the program's order."""
+        found = [_resolve(root, name) for name in self.program.parameters]
+        for tensor, name, shape in zip(found, self.program.parameters, self.program.shapes, strict=True):
+            if tensor.shape != shape:
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)}; it had {shape} when the model was compiled")
+        return found
+
+    def masks(self, root: nn.Module) -> list[Tensor | None]:
+        names = self.program.masks
+        return [_resolve(root, names[k]) if k in names else None for k in range(len(self.program.parameters))]
+
+    def run(self, root: nn.Module, sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> Results:
+        """Run over time. Shape: sequences [T, B, ·], initials [B, ·]; gradients flow as through any operation."""
+        parameters = self.parameters(root)
+        apply: Any = _Run.apply
+        tensors = apply(self, self.masks(root), len(sequences), len(initials), *sequences, *initials, *parameters)
+        count = len(self.program.outputs)
+        return Results(tensors[:count], tensors[count:])
+
+
+class _Run(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        compiled: Compiled,
+        masks: list[Tensor | None],
+        num_sequences: int,
+        num_initials: int,
+        *tensors: Tensor,
+    ) -> Any:
+        sequences = tensors[:num_sequences]
+        initials = tensors[num_sequences : num_sequences + num_initials]
+        parameters = tuple(tensor.contiguous() for tensor in tensors[num_sequences + num_initials :])
+        like = sequences[0]
+        steps, batch = like.shape[:2]
+        outputs = tuple(like.new_empty(steps, batch, value.size) for value in compiled.program.outputs)
+        finals = tuple(like.new_empty(batch, value.size) for value in compiled.program.finals)
+        tape = native.module().Tape() if any(ctx.needs_input_grad) else None
+        mask_pointers = [0 if mask is None else mask.data_ptr() for mask in masks]
+        if batch > 0:
+            compiled.native.forward(
+                like.dtype == torch.float64,
+                steps,
+                batch,
+                torch.get_num_threads(),
+                [_view(tensor) for tensor in initials],
+                [_view(tensor) for tensor in sequences],
+                [_view(tensor) for tensor in outputs],
+                [_view(tensor) for tensor in finals],
+                [tensor.data_ptr() for tensor in parameters],
+                mask_pointers,
+                tape,
+            )
+        ctx.compiled, ctx.tape, ctx.masks, ctx.counts = compiled, tape, masks, (num_sequences, num_initials)
+        ctx.save_for_backward(*sequences, *initials, *parameters)
+        ctx.set_materialize_grads(False)
+        return outputs + finals
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the compiled engine has no second derivatives; use engine='torch' for create_graph=True"
+            )
+        compiled, (num_sequences, num_initials) = ctx.compiled, ctx.counts
+        tensors = ctx.saved_tensors
+        sequences, initials = tensors[:num_sequences], tensors[num_sequences : num_sequences + num_initials]
+        parameters = tensors[num_sequences + num_initials :]
+        wanted = ctx.needs_input_grad[4:]
+        like = sequences[0]
+        steps, batch = like.shape[:2]
+        inputs = (*sequences, *initials)
+        input_gradients = [
+            torch.zeros(tensor.shape, dtype=tensor.dtype) if need else None
+            for tensor, need in zip(inputs, wanted, strict=False)
+        ]
+        flat = None
+        if any(wanted[len(inputs) :]):
+            flat = like.new_zeros(compiled.native.parameter_total)
+        if batch > 0:
+            views = [NOTHING if gradient is None else _view(gradient) for gradient in input_gradients]
+            given = [NOTHING if gradient is None else _view(gradient) for gradient in gradients]
+            count = len(compiled.program.outputs)
+            compiled.native.backward(
+                like.dtype == torch.float64,
+                steps,
+                batch,
+                torch.get_num_threads(),
+                [_view(tensor) for tensor in initials],
+                [_view(tensor) for tensor in sequences],
+                [tensor.data_ptr() for tensor in parameters],
+                [0 if mask is None else mask.data_ptr() for mask in ctx.masks],
+                given[:count],
+                given[count:],
+                views[num_sequences:],
+                views[:num_sequences],
+                0 if flat is None else flat.data_ptr(),
+                ctx.tape,
+            )
+        parameter_gradients: list[Tensor | None] = [None] * len(parameters)
+        if flat is not None:
+            sizes = [tensor.numel() for tensor in parameters]
+            for k, part in enumerate(flat.split(sizes)):
+                if wanted[len(inputs) + k]:
+                    parameter_gradients[k] = part.view(parameters[k].shape)
+        return (None, None, None, None, *input_gradients, *parameter_gradients)
+
+
+class ProgramCache(dict[Hashable, Compiled | None]):
+    """Compiled programs of a module. A copy of the module starts with an empty one."""
+
+    def __deepcopy__(self, memo: Any) -> ProgramCache:
+        return ProgramCache()
+
+    def __reduce__(self) -> Any:
+        return ProgramCache, ()
+
+    def get_or_make(self, key: Hashable, make: Callable[[], Program | None]) -> Compiled | None:
+        """The program under this key; None if the module cannot be described as one."""
+        if key not in self:
+            program = make()
+            self[key] = None if program is None else Compiled(program)
+        return self[key]
+
+
+def can_run(engine: native.EngineName, tensors: Sequence[Tensor]) -> bool:
+    """Whether the compiled engine takes these tensors; asked for by name, the reason against it is an error."""
+    native.check_name(engine)
+    if engine == "torch":
+        return False
+    if not native.is_available():
+        if engine == "native":
+            native.module()
+        native.warn_once()
+        return False
+    reason = _against(tensors)
+    if reason and engine == "native":
+        raise native.EngineUnavailableError(f"engine='native' cannot be used: {reason}; choose engine='auto'")
+    return not reason
+
+
+def _against(tensors: Sequence[Tensor]) -> str:
+    if torch.compiler.is_compiling():
+        return "the model is being compiled by torch.compile"
+    for tensor in tensors:
+        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return "a tensor is inside torch.func (vmap, grad or jvp)"
+        if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer):
+            return f"a tensor is of the class {type(tensor).__name__}"
+        if tensor.device.type != "cpu" or tensor.is_sparse:
+            return f"a tensor is on the device {tensor.device}"
+        if tensor.dtype not in DTYPES:
+            return f"a tensor is of type {tensor.dtype}"
+        if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
+            return "a tensor carries a forward-mode derivative"
+    if len({tensor.dtype for tensor in tensors}) > 1:
+        return "tensors are of different types"
+    return ""
+
+
+def _resolve(root: nn.Module, name: str) -> Tensor:
+    *path, last = name.split(".")
+    module = root
+    for part in path:
+        module = module._modules[part]  # type: ignore[assignment]
+    found = module._parameters.get(last)
+    if found is None:
+        found = getattr(module, last)
+    assert isinstance(found, Tensor)
+    return found
+
+
+def _view(tensor: Tensor) -> View:
+    """Address and strides in time, batch and features."""
+    strides = tensor.stride()
+    return (tensor.data_ptr(), strides[0] if tensor.dim() == 3 else 0, strides[-2], strides[-1])
+
+
+def _write(into: Any, section: Section) -> None:
+    for size, of, start in section.shapes:
+        if of < 0:
+            into.value(size)
+        else:
+            into.view(of, start, size)
+    for i in section.instructions:
+        into.instruction(
+            OPS.index(i.op),
+            ACTIVATIONS.index(i.act),
+            i.dst,
+            i.a,
+            i.b,
+            i.c,
+            i.scalar,
+            i.slot,
+            list(i.terms),
+            list(i.biases),
+            list(i.periods),
+        )

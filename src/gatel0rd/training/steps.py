@@ -1,0 +1,186 @@
+"""One training step on a batch: loss of Eq. 5, backward, clipping, Adam. In PyTorch, or in the compiled engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gatel0rd.config import TrainConfig
+from gatel0rd.engine import EngineName, can_run
+from gatel0rd.engine.training import FlatTrainer
+from gatel0rd.functional import PENALTIES, open_rate
+from gatel0rd.models.world_model import WorldModel
+from gatel0rd.models.world_program import training_program
+
+Terms = dict[str, float]
+Moments = dict[str, dict[str, Tensor]]
+
+
+class Stepper(Protocol):
+    """Trains a model batch by batch."""
+
+    @property
+    def updates(self) -> int:
+        """Steps taken so far."""
+        ...
+
+    def step(self, index: Tensor, *, probability: float, counter: int, generator: torch.Generator) -> Terms:
+        """Train on the sequences ``index``; returns loss, task_loss, and penalty and open_rate if there are gates.
+
+        Args:
+            probability: of feeding the real input (scheduled sampling).
+            counter: number of the batch since the beginning of training.
+            generator: seeded for this epoch.
+        """
+        ...
+
+    def moments(self) -> Moments:
+        """Adam's running means, exp_avg and exp_avg_sq, by parameter name."""
+        ...
+
+    def restore(self, moments: Moments, updates: int) -> None:
+        """Go on from earlier moments."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Losses:
+    """The terms of the loss of Eq. 5, unweighted, and the share of open gates (None for cells without gates)."""
+
+    task: Tensor
+    penalty: Tensor | None = None
+    open_rate: Tensor | None = None
+
+    def total(self, sparsity_weight: float) -> Tensor:
+        return self.task if self.penalty is None else self.task + sparsity_weight * self.penalty
+
+
+class TorchStepper:
+    """The step as PyTorch operations. Shape: observations [T + 1, N, O], actions [T + 1, N, A]."""
+
+    def __init__(self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor) -> None:
+        self.model, self.config = model, config
+        self.observations, self.actions = observations, actions
+        self.optimizer = torch.optim.Adam(
+            model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, foreach=True
+        )
+        self.updates = 0
+
+    def losses(self, index: Tensor, feed: Tensor | None, noise: Tensor | None) -> Losses:
+        """The loss terms of one batch. Shape: feed [T, B], noise [T, B, noise_size]."""
+        observations, actions = self.observations[:, index], self.actions[:, index]
+        predictions, _, gates, _ = self.model(observations[:-1], actions[:-1], feed, noise)
+        task = (predictions - observations[1:]).square().mean()
+        if gates is None:
+            return Losses(task=task)
+        return Losses(task=task, penalty=PENALTIES[self.config.penalty](gates), open_rate=open_rate(gates))
+
+    def update(self, total: Tensor) -> None:
+        """Backward, clip, Adam."""
+        self.optimizer.zero_grad()
+        total.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm, foreach=True)
+        self.optimizer.step()
+        self.updates += 1
+
+    def step(self, index: Tensor, *, probability: float, counter: int, generator: torch.Generator) -> Terms:
+        steps = len(self.observations) - 1
+        feed = None
+        if not self.config.teacher_forcing:
+            feed = torch.rand(steps, len(index), generator=generator) < probability
+        losses = self.losses(index, feed, self.model.sample_noise(steps, len(index), generator))
+        total = losses.total(self.config.sparsity_weight)
+        self.update(total)
+        named = {"loss": total, "task_loss": losses.task, "penalty": losses.penalty, "open_rate": losses.open_rate}
+        return {name: term.item() for name, term in named.items() if term is not None}
+
+    def moments(self) -> Moments:
+        state = {name: self.optimizer.state[parameter] for name, parameter in self.model.named_parameters()}
+        return {moment: {name: entry[moment] for name, entry in state.items()} for moment in ("exp_avg", "exp_avg_sq")}
+
+    def restore(self, moments: Moments, updates: int) -> None:
+        self.updates = updates
+        for name, parameter in self.model.named_parameters():
+            self.optimizer.state[parameter] = {
+                "step": torch.tensor(float(updates)),
+                **{moment: tensors[name] for moment, tensors in moments.items()},
+            }
+
+
+class NativeStepper:
+    """The step in the compiled engine: the whole closed loop, its loss and its gradients in one call."""
+
+    def __init__(
+        self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor, trainer: FlatTrainer
+    ) -> None:
+        self.config, self.trainer = config, trainer
+        self.names = trainer.compiled.program.parameters
+        steps, _, features = observations.shape
+        self.predicted = (steps - 1) * features  # numbers per sequence
+        self.gated = (steps - 1) * model.core.noise_size
+
+    @property
+    def updates(self) -> int:
+        return self.trainer.updates
+
+    def step(self, index: Tensor, *, probability: float, counter: int, generator: torch.Generator) -> Terms:
+        config, batch = self.config, len(index)
+        scales = [1 / (batch * self.predicted)]
+        weights = list(scales)
+        slots = self.trainer.compiled.program.loss_slots
+        if slots > 1:
+            scales += [1 / (batch * self.gated)] * (slots - 1)
+            weights += [config.sparsity_weight * scales[1], *[0.0] * (slots - 2)]
+        sums = self.trainer.losses(index, probability=probability, weights=weights, counter=counter)
+        self.trainer.update(
+            rate=config.learning_rate, betas=config.betas, epsilon=config.epsilon, clip=config.clip_norm
+        )
+        means = [scale * value for scale, value in zip(scales, sums, strict=True)]
+        terms = dict(zip(("task_loss", "penalty", "open_rate"), means, strict=False))
+        if slots == 2:
+            terms["open_rate"] = terms["penalty"]
+        return {"loss": sum(weight * value for weight, value in zip(weights, sums, strict=True)), **terms}
+
+    def moments(self) -> Moments:
+        return {"exp_avg": self._named(self.trainer.mean), "exp_avg_sq": self._named(self.trainer.square)}
+
+    def restore(self, moments: Moments, updates: int) -> None:
+        self.trainer.updates = updates
+        for own, given in ((self.trainer.mean, "exp_avg"), (self.trainer.square, "exp_avg_sq")):
+            for name, view in self._named(own).items():
+                view.copy_(moments[given][name])
+
+    def _named(self, flat: Tensor) -> dict[str, Tensor]:
+        parameters = self.trainer.parameters
+        parts = flat.split([parameter.numel() for parameter in parameters])
+        return {
+            name: part.view(parameter.shape)
+            for name, part, parameter in zip(self.names, parts, parameters, strict=True)
+        }
+
+
+def make_stepper(
+    model: WorldModel,
+    config: TrainConfig,
+    observations: Tensor,
+    actions: Tensor,
+    *,
+    seed: int,
+    engine: EngineName = "auto",
+) -> Stepper:
+    """The compiled step where it can run, else PyTorch's. Shape: observations [T + 1, N, O], actions [T + 1, N, A]."""
+    if can_run(engine, [observations, actions, *model.parameters()]):
+        program = training_program(model, teacher_forcing=config.teacher_forcing, penalty=config.penalty)
+        if program is not None:
+            sequences = [_by_sequence(tensor) for tensor in (actions, observations)]
+            trainer = FlatTrainer(model, program, sequences, steps=len(observations) - 1, seed=seed)
+            return NativeStepper(model, config, observations, actions, trainer)
+    return TorchStepper(model, config, observations, actions)
+
+
+def _by_sequence(tensor: Tensor) -> Tensor:
+    """The same tensor, laid out so that a sequence is in one piece. Shape: [T, N, ·], strides of [N, T, ·]."""
+    return tensor.transpose(0, 1).contiguous().transpose(0, 1)

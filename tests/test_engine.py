@@ -1,0 +1,432 @@
+"""The compiled engine equals ``unroll``: values and gradients, for every cell and shape."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import warnings
+
+import pytest
+import torch
+from conftest import INPUT, OUTPUT, B, H, T
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatel0rd import GateL0RD, WorldModel, engine
+from gatel0rd.cells import build_cell
+from gatel0rd.config import CellConfig, WorldModelConfig
+from gatel0rd.engine import EngineUnavailableError, native
+from gatel0rd.engine.training import draw_feed, draw_noise
+from gatel0rd.program import ACTIVATIONS
+from gatel0rd.unroll import unroll
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+VARIANTS = [
+    *(CellConfig(name=name, hidden_size=8) for name in ("gatel0rd", "elman", "gru", "lstm", "clockwork")),
+    *(CellConfig(name=name, hidden_size=5, num_layers=3) for name in ("gatel0rd", "elman", "gru", "lstm", "clockwork")),
+    *(
+        CellConfig(hidden_size=5, gate=gate, net_layers=layers, output_gate=output_gate)
+        for gate in ("retanh", "sigmoid", "heaviside")
+        for layers in (1, 2, 3)
+        for output_gate in (True, False)
+    ),
+]
+
+
+def describe(config: CellConfig) -> str:
+    return f"{config.name}-{config.num_layers}-{config.gate}-{config.net_layers}-{config.output_gate}"
+
+
+def assert_near(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    """Relative to the largest entry: gradients that cancel have no relative precision of their own."""
+    scale = theirs.detach().abs().max().clamp(min=1e-30)
+    error = ((ours - theirs).detach().abs().max() / scale).item()
+    assert error <= TOLERANCE[theirs.dtype], error
+
+
+def weighted_sum(*tensors: torch.Tensor | None) -> torch.Tensor:
+    """A number that depends on every entry in its own way."""
+    total = torch.zeros((), dtype=torch.float64)
+    for tensor in tensors:
+        if tensor is not None and tensor.numel():
+            weights = torch.linspace(-1, 1, tensor.numel(), dtype=tensor.dtype).view_as(tensor)
+            total = total + (tensor * weights).sum() + 0.1 * tensor.square().sum()
+    return total
+
+
+def compare(config, *, steps=T, batch=B, size=INPUT, dtype=torch.float64, resets=False, active=False, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    cell = build_cell(config, size, OUTPUT, dtype=dtype)
+    cell.reset_parameters(generator)
+    x = torch.randn(steps, batch, size, dtype=dtype, generator=generator).requires_grad_()
+    latents = torch.randn(batch, cell.latent_size, dtype=dtype, generator=generator).requires_grad_()
+    noise = cell.sample_noise(steps, batch, x, generator)
+    masks = {
+        name: torch.rand(steps, batch, generator=generator) < share
+        for name, share, use in (("resets", 0.2, resets), ("active", 0.8, active))
+        if use
+    }
+    found = []
+    for run in (unroll, lambda *a, **k: engine.unroll(*a, engine="native", **k)):
+        result = run(cell, x, cell.state_from(latents), noise=noise, **masks)
+        tensors = [result.outputs, result.latents, *([] if result.gates is None else [result.gates]), *result.state]
+        wanted = [x, latents, *cell.parameters()]
+        gradients = torch.autograd.grad(weighted_sum(*tensors), wanted, allow_unused=True)
+        found.append([*tensors, *gradients])
+    for theirs, ours in zip(*found, strict=True):
+        if theirs is None or ours is None:
+            assert theirs is None or theirs.abs().max() == 0
+            assert ours is None or ours.abs().max() == 0
+        else:
+            assert_near(ours, theirs)
+
+
+def test_the_compiled_engine_is_there():
+    assert engine.is_available(), engine.status()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("config", VARIANTS, ids=describe)
+def test_every_cell_equals_unroll(config, dtype):
+    compare(config, dtype=dtype, batch=21)
+    compare(config, dtype=dtype, resets=True, active=True, seed=1)
+
+
+@pytest.mark.parametrize(("steps", "batch"), [(1, 1), (1, 40), (9, 1), (3, 16), (3, 17), (2, 300)])
+@pytest.mark.parametrize("name", ["gatel0rd", "lstm", "clockwork"])
+def test_odd_shapes(name, steps, batch):
+    compare(CellConfig(name=name, hidden_size=7), steps=steps, batch=batch, size=1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    name=st.sampled_from(["gatel0rd", "elman", "gru", "lstm", "clockwork"]),
+    hidden=st.integers(3, 40),
+    size=st.integers(1, 30),
+    steps=st.integers(1, 12),
+    batch=st.integers(1, 50),
+    layers=st.integers(1, 3),
+    resets=st.booleans(),
+    active=st.booleans(),
+)
+def test_any_shape_equals_unroll(name, hidden, size, steps, batch, layers, resets, active):
+    """In float64: single gradients that cancel to almost nothing have no relative precision in float32, in any engine."""
+    config = CellConfig(name=name, hidden_size=hidden, num_layers=layers)
+    compare(config, steps=steps, batch=batch, size=size, resets=resets, active=active)
+
+
+@pytest.mark.parametrize("name", ["gatel0rd", "elman", "gru", "lstm", "clockwork"])
+def test_gradcheck_through_the_engine(name, generator):
+    cell = build_cell(CellConfig(name=name, hidden_size=3, num_layers=2), INPUT, OUTPUT, dtype=torch.float64)
+    cell.reset_parameters(generator)
+    if name == "gatel0rd":  # away from the kink
+        with torch.no_grad():
+            for part in cell.cells:
+                part.gate_net[0].bias += 2
+    x = torch.randn(3, B, INPUT, dtype=torch.float64, generator=generator).requires_grad_()
+    latents = torch.randn(B, cell.latent_size, dtype=torch.float64, generator=generator).requires_grad_()
+
+    def run(x, latents):
+        return engine.unroll(cell, x, cell.state_from(latents), engine="native").outputs
+
+    assert torch.autograd.gradcheck(run, (x, latents))
+
+
+@pytest.mark.parametrize("init_steps", [1, 2])
+@pytest.mark.parametrize("name", ["gatel0rd", "elman", "gru", "lstm", "clockwork"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_world_models_equal_pytorchs(name, init_steps, dtype, generator):
+    """Closed loop with sampling mask, noise and f_init: predictions, latents, gates and all gradients."""
+    cell = CellConfig(name=name, hidden_size=4, num_layers=2)
+    config = WorldModelConfig(observation_size=3, action_size=2, cell=cell, feature_size=5, init_steps=init_steps)
+    models = [WorldModel(config, engine=choice, dtype=dtype) for choice in ("native", "torch")]
+    for model in models:
+        model.reset_parameters(torch.Generator().manual_seed(0))
+    observations = torch.randn(T, 19, 3, dtype=dtype, generator=generator).requires_grad_()
+    actions = torch.randn(T, 19, 2, dtype=dtype, generator=generator).requires_grad_()
+    feed = torch.rand(T, 19, generator=generator) < 0.5
+    noise = models[0].sample_noise(T, 19, generator)
+    found = []
+    for model in models:
+        rollout = model(observations, actions, feed, noise)
+        total = weighted_sum(rollout.predictions, rollout.latents, rollout.gates, *rollout.state[:1])
+        gradients = torch.autograd.grad(total, [observations, actions, *model.parameters()])
+        found.append([rollout.predictions, rollout.latents, *rollout.state, *gradients])
+        free = model.rollout(rollout.state, observations[-1], actions[:4])
+        found[-1].append(free.predictions)
+    for ours, theirs in zip(*found, strict=True):
+        assert_near(ours, theirs)
+
+
+def test_a_world_without_actions_or_f_init_runs(generator):
+    config = WorldModelConfig(observation_size=2, action_size=0, init_layers=0)
+    models = [WorldModel(config, engine=choice, dtype=torch.float64) for choice in ("native", "torch")]
+    for model in models:
+        model.reset_parameters(torch.Generator().manual_seed(0))
+    observations = torch.randn(T, B, 2, dtype=torch.float64, generator=generator)
+    actions = observations.new_zeros(T, B, 0)
+    ours, theirs = (model.free_run(observations, actions).predictions for model in models)
+    assert_near(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["gatel0rd", "gru"])
+def test_any_number_of_threads_gives_the_same_bits(name, generator):
+    cell = build_cell(CellConfig(name=name, hidden_size=8), INPUT, OUTPUT)
+    cell.reset_parameters(generator)
+    x = torch.randn(T, 333, INPUT, generator=generator).requires_grad_()
+    results = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        try:
+            outputs = engine.unroll(cell, x, engine="native").outputs
+            results.append([outputs, *torch.autograd.grad(weighted_sum(outputs), [x, *cell.parameters()])])
+        finally:
+            torch.set_num_threads(1)
+    for others in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], others, strict=True))
+
+
+def test_training_steps_give_the_same_bits_for_any_number_of_threads():
+    from gatel0rd.config import DataRecipe, TrainConfig
+    from gatel0rd.data import generate
+    from gatel0rd.training import make_stepper, time_first
+
+    config = WorldModelConfig(observation_size=4, action_size=2)
+    data = generate(DataRecipe(scenario="rrc", policy="time", split="train", sequences=200, steps=12))
+    weights = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        try:
+            model = WorldModel(config)
+            model.reset_parameters(torch.Generator().manual_seed(0))
+            stepper = make_stepper(model, TrainConfig(epochs=1), *time_first(data, config), seed=0, engine="native")
+            for counter in range(3):
+                stepper.step(torch.arange(131), probability=0.5, counter=counter, generator=torch.Generator())
+            weights.append(torch.cat([parameter.flatten() for parameter in model.parameters()]))
+        finally:
+            torch.set_num_threads(1)
+    assert torch.equal(*weights)
+
+
+def test_instruction_sets_agree(generator):
+    cell = build_cell(CellConfig(hidden_size=9), INPUT, OUTPUT, dtype=torch.float64)
+    x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
+    module = native.module()
+    chosen = module.instruction_set()
+    try:
+        results = []
+        for name in module.available():
+            module.use(name)
+            results.append(engine.unroll(cell, x, engine="native").outputs)
+    finally:
+        module.use(chosen)
+    assert len(results) >= 1
+    for other in results[1:]:
+        assert_near(other, results[0])
+    with pytest.raises(ValueError, match="no instruction set 'abacus'"):
+        module.use("abacus")
+
+
+def test_non_contiguous_inputs_views_and_expanded_gradients(generator):
+    rnn = GateL0RD(INPUT, H, dtype=torch.float64, engine="native").eval()
+    wide = torch.randn(B, 2 * T, 2 * INPUT, dtype=torch.float64, generator=generator)
+    view = wide.transpose(0, 1)[::2, :, ::2]
+    assert not view.is_contiguous()
+    assert torch.equal(rnn(view)[0], rnn(view.contiguous())[0])
+    x = view.detach().clone().requires_grad_()
+    (ours,) = torch.autograd.grad(rnn(x)[0].sum(), x)  # an expanded gradient, stride 0
+    (theirs,) = torch.autograd.grad((rnn(x)[0] * torch.ones(T, B, H, dtype=torch.float64)).sum(), x)
+    torch.testing.assert_close(ours, theirs)
+    swapped = GateL0RD(INPUT, H, dtype=torch.float64, engine="native", batch_first=True).eval()
+    swapped.load_state_dict(rnn.state_dict())
+    assert torch.equal(swapped(view.transpose(0, 1))[0].transpose(0, 1), rnn(view)[0])
+
+
+def test_only_what_requires_gradients_gets_them(generator):
+    rnn = GateL0RD(INPUT, H, engine="native")
+    rnn.stack.layers[0].output_net.requires_grad_(False)
+    x = torch.randn(T, B, INPUT, generator=generator)
+    rnn(x)[0].sum().backward()
+    assert rnn.stack.layers[0].output_net.weight.grad is None
+    assert rnn.stack.layers[0].gate_net[0].weight.grad is not None
+    rnn.requires_grad_(False)
+    assert not rnn(x)[0].requires_grad
+    x.requires_grad_()
+    rnn(x)[0].sum().backward()
+    assert x.grad.abs().sum() > 0
+
+
+def test_final_states_alone_have_gradients(generator):
+    rnn = GateL0RD(INPUT, H, engine="native", dtype=torch.float64).eval()
+    plain = GateL0RD(INPUT, H, engine="torch", dtype=torch.float64).eval()
+    plain.load_state_dict(rnn.state_dict())
+    x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
+    h0 = torch.randn(1, B, H, dtype=torch.float64, generator=generator).requires_grad_()
+    ours, theirs = (torch.autograd.grad(layer(x, h0)[1].square().sum(), h0)[0] for layer in (rnn, plain))
+    assert_near(ours, theirs)
+
+
+def test_backward_twice_with_retained_graph(generator):
+    rnn = GateL0RD(INPUT, H, engine="native").eval()
+    x = torch.randn(T, B, INPUT, generator=generator).requires_grad_()
+    output = rnn(x)[0].sum()
+    (first,) = torch.autograd.grad(output, x, retain_graph=True)
+    (second,) = torch.autograd.grad(output, x)
+    assert torch.equal(first, second)
+
+
+def test_second_derivatives_are_a_clear_error(generator):
+    rnn = GateL0RD(INPUT, H, engine="native")
+    x = torch.randn(T, B, INPUT, generator=generator).requires_grad_()
+    with pytest.raises(RuntimeError, match="no second derivatives; use engine='torch'"):
+        torch.autograd.grad(rnn(x)[0].sum(), x, create_graph=True)
+    plain = GateL0RD(INPUT, H, engine="torch")
+    (gradient,) = torch.autograd.grad(plain(x)[0].sum(), x, create_graph=True)
+    gradient.sum().backward()
+
+
+def test_weights_changed_in_place_before_backward_are_noticed(generator):
+    rnn = GateL0RD(INPUT, H, engine="native")
+    output = rnn(torch.randn(T, B, INPUT, generator=generator))[0].sum()
+    with torch.no_grad():
+        rnn.stack.layers[0].output_net.weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.backward()
+
+
+def test_closed_gates_hold_bits_in_the_engine(generator):
+    rnn = GateL0RD(INPUT, 16, engine="native").eval()
+    h = torch.randn(1, B, 16, generator=generator)
+    _, after, gates = rnn(torch.randn(1, B, INPUT, generator=generator), h, return_gates=True)
+    closed = gates == 0
+    assert closed.any() and not closed.all()
+    assert torch.equal(after[closed], h[closed])
+
+
+def test_an_empty_batch_is_fine():
+    rnn = GateL0RD(INPUT, H, engine="native")
+    output, h_n = rnn(torch.zeros(T, 0, INPUT))
+    assert output.shape == (T, 0, H) and h_n.shape == (1, 0, H)
+    output.sum().backward()
+    assert rnn.stack.layers[0].output_net.weight.grad.abs().sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("tensor", "reason"),
+    [
+        (torch.zeros(T, B, INPUT, dtype=torch.bfloat16), "of type torch.bfloat16"),
+        (torch.zeros(T, B, INPUT, device="meta"), "on the device meta"),
+    ],
+)
+def test_what_the_engine_cannot_take_is_an_error_or_falls_back(tensor, reason):
+    cell = build_cell(CellConfig(hidden_size=4), INPUT, OUTPUT, device=tensor.device, dtype=tensor.dtype)
+    with pytest.raises(EngineUnavailableError, match=f"engine='native' cannot be used: a tensor is {reason}"):
+        engine.unroll(cell, tensor, engine="native")
+    assert engine.unroll(cell, tensor).outputs.shape == (T, B, OUTPUT)
+
+
+def test_transforms_of_torch_func_fall_back(generator):
+    rnn, x = GateL0RD(INPUT, H).eval(), torch.randn(4, T, B, INPUT, generator=generator)
+    mapped = torch.func.vmap(lambda x: rnn(x)[0])(x)
+    torch.testing.assert_close(mapped[2], rnn(x[2])[0])
+    strict = GateL0RD(INPUT, H, engine="native").eval()
+    with pytest.raises(EngineUnavailableError, match="inside torch.func"):
+        torch.func.vmap(lambda x: strict(x)[0])(x)
+    with pytest.raises(ValueError, match="engine is 'gpu'; expected auto, native, torch"):
+        GateL0RD(INPUT, H, engine="gpu")
+
+
+def test_without_a_compiled_engine_everything_works_with_one_warning(monkeypatch, generator):
+    monkeypatch.setattr(native, "_load", lambda: (None, "no compiler was found"))
+    native.warn_once.cache_clear()
+    rnn, x = GateL0RD(INPUT, H), torch.randn(T, B, INPUT, generator=generator)
+    with pytest.warns(RuntimeWarning, match="without its compiled engine.*no compiler was found"):
+        assert rnn(x)[0].shape == (T, B, H)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rnn(x)
+        GateL0RD(INPUT, H, engine="torch")(x)
+    assert engine.status()["engine"] == "torch" and "no compiler was found" in engine.status()["why"]
+    with pytest.raises(EngineUnavailableError, match="install a C\\+\\+ compiler and reinstall"):
+        GateL0RD(INPUT, H, engine="native")(x)
+    native.warn_once.cache_clear()
+
+
+def test_copies_and_pickles_of_a_used_layer_work(generator):
+    rnn, x = GateL0RD(INPUT, H).eval(), torch.randn(T, B, INPUT, generator=generator)
+    expected = rnn(x)[0]
+    for other in (copy.deepcopy(rnn), pickle.loads(pickle.dumps(rnn))):
+        assert torch.equal(other(x)[0], expected)
+        other.stack.layers[0].output_net.weight.data.mul_(2)
+        assert not torch.equal(other(x)[0], expected)
+    assert torch.equal(rnn(x)[0], expected)
+
+
+def test_replaced_weights_are_used_and_other_shapes_noticed(generator):
+    rnn, x = GateL0RD(INPUT, H).eval(), torch.randn(T, B, INPUT, generator=generator)
+    before = rnn(x)[0]
+    cell = rnn.stack.layers[0]
+    cell.output_net = torch.nn.Linear(INPUT + H, H)
+    assert not torch.equal(rnn(x)[0], before)
+    cell.output_net = torch.nn.Linear(INPUT + H, H + 1)
+    with pytest.raises(ValueError, match=r"output_net\.weight has shape \(3, 5\); it had \(2, 5\)"):
+        rnn(x)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 5e-7), (torch.float64, 1e-15)])
+@pytest.mark.parametrize("name", ["tanh", "sigmoid"])
+def test_activations_are_as_good_as_the_math_library(name, dtype, tolerance):
+    x = torch.cat([torch.linspace(-80, 80, 20001), torch.logspace(-30, 1.9, 4001), -torch.logspace(-30, 1.9, 4001)]).to(
+        dtype
+    )
+    out = torch.empty_like(x)
+    wide = dtype == torch.float64
+    native.module().activate(wide, ACTIVATIONS.index(name), x.data_ptr(), out.data_ptr(), x.numel())
+    exact = getattr(torch, name)(x.double())
+    relative = ((out.double() - exact).abs() / exact.abs().clamp(min=1e-37)).max().item()
+    assert relative < (tolerance if name == "tanh" else 4 * tolerance)
+    assert out.abs().max() <= 1
+
+
+def test_normal_numbers_are_normal():
+    z = draw_noise((50, 160, 7), 1.0, seed=3, counter=11, dtype=torch.float32).double().flatten()
+    n = z.numel()
+    assert abs(z.mean().item()) < 4 / math.sqrt(n)
+    assert abs(z.square().mean().item() - 1) < 4 * math.sqrt(2 / n)
+    assert abs((z**4).mean().item() - 3) < 4 * math.sqrt(96 / n)
+    uniform = (0.5 * (1 + torch.erf(z / math.sqrt(2)))).sort().values
+    distance = (uniform - (torch.arange(n) + 0.5) / n).abs().max().item()
+    assert distance < 1.95 / math.sqrt(n)  # Kolmogorov-Smirnov, one in a thousand
+    blocks = z.view(50, 160, 7)
+    for a, b in ((blocks[1:], blocks[:-1]), (blocks[:, 1:], blocks[:, :-1]), (blocks[..., 1:], blocks[..., :-1])):
+        assert abs((a * b).mean().item()) < 4.5 / math.sqrt(a.numel())
+
+
+def test_random_numbers_depend_on_their_place_alone():
+    whole = draw_noise((6, 40, 9), 0.1, seed=1, counter=2, dtype=torch.float32)
+    assert torch.equal(draw_noise((3, 21, 9), 0.1, seed=1, counter=2, dtype=torch.float32), whole[:3, :21])
+    torch.testing.assert_close(
+        draw_noise((6, 40, 9), 0.1, seed=1, counter=2, dtype=torch.float64).float(), whole, rtol=1e-6, atol=1e-8
+    )
+    for change in ({"seed": 2}, {"counter": 3}):
+        other = draw_noise((6, 40, 9), 0.1, dtype=torch.float32, **{"seed": 1, "counter": 2, **change})
+        assert not (other == whole).any()
+
+
+def test_sampling_masks_have_their_probability():
+    for probability in (0.0, 0.02, 0.5, 1.0):
+        feed = draw_feed((50, 1000), probability, seed=5, counter=1)
+        deviation = math.sqrt(probability * (1 - probability) / feed.numel())
+        assert abs(feed.double().mean().item() - probability) <= 4.5 * deviation
+
+
+def test_a_long_sequence_fits_into_a_gigabyte():
+    model = WorldModel(
+        WorldModelConfig(observation_size=4, action_size=2, feature_size=16, init_steps=2, init_layers=3)
+    )
+    observations, actions = torch.zeros(1000, 128, 4), torch.zeros(1000, 128, 2)
+    model(observations, actions).predictions.sum().backward()
+    (compiled,) = model._programs.values()
+    assert compiled.native.tape_bytes(False, 1000, 128) < 0.5e9
