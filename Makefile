@@ -39,7 +39,7 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/gatel0rd bench --json benchmarks/latest.json --plot benchmarks/latest.png
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py

@@ -280,7 +280,7 @@ template <class Real> static inline Real total(V<Real> v) {
     return sum;
 }
 
-constexpr int outputs_at_once = 4, inputs_at_once = 2, steps_at_once = 8, tile_outputs = 32, tile_inputs = 32;
+constexpr int outputs_at_once = 4, inputs_at_once = 3, steps_at_once = 8, tile_outputs = 32, tile_inputs = 30;
 
 // sums[a][b] += sum over some steps and all lanes of d[t][a] * x[t][b]
 template <class Real, int na, int nb>
@@ -294,15 +294,15 @@ static inline void product_tile(const Real* d, std::size_t d_step, const Real* x
     for (int t = 0; t < steps; ++t, d += d_step, x += x_step) {
 #pragma GCC unroll 4
         for (int p = 0; p < P; ++p) {
-            V<Real> left[na], right[nb];
-#pragma GCC unroll 8
-            for (int a = 0; a < na; ++a) left[a] = load(d + a * L + p * W);
+            V<Real> right[nb];
 #pragma GCC unroll 4
             for (int b = 0; b < nb; ++b) right[b] = load(x + b * L + p * W);
 #pragma GCC unroll 8
-            for (int a = 0; a < na; ++a)
+            for (int a = 0; a < na; ++a) {
+                const V<Real> left = load(d + a * L + p * W);
 #pragma GCC unroll 4
-                for (int b = 0; b < nb; ++b) sum[a][b] += left[a] * right[b];
+                for (int b = 0; b < nb; ++b) sum[a][b] += left * right[b];
+            }
         }
     }
 #pragma GCC unroll 8
@@ -311,19 +311,14 @@ static inline void product_tile(const Real* d, std::size_t d_step, const Real* x
         for (int b = 0; b < nb; ++b) sums[a * inputs_at_once + b] = sum[a][b];
 }
 
-template <class Real>
-static void product_tile_any(int na, int nb, const Real* d, std::size_t d_step, const Real* x, std::size_t x_step, int steps,
-                             V<Real>* sums) {
-    switch (na * 10 + nb) {
-        case 42: return product_tile<Real, 4, 2>(d, d_step, x, x_step, steps, sums);
-        case 41: return product_tile<Real, 4, 1>(d, d_step, x, x_step, steps, sums);
-        case 32: return product_tile<Real, 3, 2>(d, d_step, x, x_step, steps, sums);
-        case 31: return product_tile<Real, 3, 1>(d, d_step, x, x_step, steps, sums);
-        case 22: return product_tile<Real, 2, 2>(d, d_step, x, x_step, steps, sums);
-        case 21: return product_tile<Real, 2, 1>(d, d_step, x, x_step, steps, sums);
-        case 12: return product_tile<Real, 1, 2>(d, d_step, x, x_step, steps, sums);
-        default: return product_tile<Real, 1, 1>(d, d_step, x, x_step, steps, sums);
-    }
+template <class Real, int na = outputs_at_once, int nb = inputs_at_once>
+static inline void product_tile_any(int a, int b, const Real* d, std::size_t d_step, const Real* x, std::size_t x_step, int steps,
+                                    V<Real>* sums) {
+    if constexpr (na > 1)
+        if (a < na) return product_tile_any<Real, na - 1, nb>(a, b, d, d_step, x, x_step, steps, sums);
+    if constexpr (nb > 1)
+        if (b < nb) return product_tile_any<Real, na, nb - 1>(a, b, d, d_step, x, x_step, steps, sums);
+    product_tile<Real, na, nb>(d, d_step, x, x_step, steps, sums);
 }
 
 // weights[o][i] += sum over t and lanes of d[t][o] * x[t][i], in tiles that stay in the first-level cache

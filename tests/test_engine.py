@@ -112,7 +112,7 @@ def test_odd_shapes(name, steps, batch):
     active=st.booleans(),
 )
 def test_any_shape_equals_unroll(name, hidden, size, steps, batch, layers, resets, active):
-    """In float64: single gradients that cancel to almost nothing have no relative precision in float32, in any engine."""
+    """In float64: a gradient that cancels to almost nothing has no relative precision in float32, in any engine."""
     config = CellConfig(name=name, hidden_size=hidden, num_layers=layers)
     compare(config, steps=steps, batch=batch, size=size, resets=resets, active=active)
 
@@ -332,7 +332,7 @@ def test_transforms_of_torch_func_fall_back(generator):
     mapped = torch.func.vmap(lambda x: rnn(x)[0])(x)
     torch.testing.assert_close(mapped[2], rnn(x[2])[0])
     strict = GateL0RD(INPUT, H, engine="native").eval()
-    with pytest.raises(EngineUnavailableError, match="inside torch.func"):
+    with pytest.raises(EngineUnavailableError, match=r"inside torch\.func"):
         torch.func.vmap(lambda x: strict(x)[0])(x)
     with pytest.raises(ValueError, match="engine is 'gpu'; expected auto, native, torch"):
         GateL0RD(INPUT, H, engine="gpu")
@@ -349,7 +349,7 @@ def test_without_a_compiled_engine_everything_works_with_one_warning(monkeypatch
         rnn(x)
         GateL0RD(INPUT, H, engine="torch")(x)
     assert engine.status()["engine"] == "torch" and "no compiler was found" in engine.status()["why"]
-    with pytest.raises(EngineUnavailableError, match="install a C\\+\\+ compiler and reinstall"):
+    with pytest.raises(EngineUnavailableError, match=r"install a C\+\+ compiler and reinstall"):
         GateL0RD(INPUT, H, engine="native")(x)
     native.warn_once.cache_clear()
 

@@ -25,8 +25,10 @@ ALLOWED = {
     "data": {"config", "envs", "files"},
     "training": {"config", "data", "engine", "files", "functional", "models"},
     "analysis": {"files"},
-    "experiments": {"analysis", "config", "data", "files", "models", "training"},
-    "cli": {"config", "data", "experiments", "files"},
+    "experiments": {"analysis", "config", "data", "engine", "files", "models", "training"},
+    "bench": {"bench_jax", "config", "engine", "models", "nn", "training"},
+    "bench_jax": {"config", "models"},
+    "cli": {"analysis", "bench", "config", "data", "engine", "experiments", "files"},
 }
 
 

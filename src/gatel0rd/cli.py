@@ -133,6 +133,49 @@ def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> N
     console.print(f"Open the report in a browser: {path}")
 
 
+def info(json: Annotated[Path | None, arg(metavar="FILE", help="Write it to this file as JSON.")] = None) -> None:
+    """Say which version and which engine is active, and why."""
+    import torch
+
+    from gatel0rd import __version__
+    from gatel0rd.engine import status
+    from gatel0rd.files import write_json
+
+    found = {"gatel0rd": __version__, "torch": torch.__version__, "threads": torch.get_num_threads(), **status()}
+    if json is not None:
+        write_json(json, found)
+    for name, value in found.items():
+        console.print(f"{name}: {', '.join(value) if isinstance(value, list) else value}", highlight=False)
+
+
+def bench(
+    only: Annotated[
+        str | None, arg(metavar="NAME", help="Only benchmarks whose name starts so, as in step/rrc.")
+    ] = None,
+    json: Annotated[Path | None, arg(metavar="FILE", help="Write the rows to this file as JSON.")] = None,
+    plot: Annotated[Path | None, arg(metavar="FILE", help="Draw the ratios to this file, PNG or SVG.")] = None,
+) -> None:
+    """Measure speed as ratios against peers, in one run: PyTorch's loop, nn.GRU and nn.LSTM, torch.compile, JAX."""
+    from gatel0rd import bench as benchmarks
+    from gatel0rd.analysis.records import processor
+    from gatel0rd.files import write_json
+
+    console.print(f"medians in ms, B = {benchmarks.BATCH}, on {processor()}; a ratio above 1: ours is faster")
+
+    def show(row: dict[str, Any]) -> None:
+        ours = f"{row['name']:<24} {row['threads']} thr.  ours {row['ours_ms']:9.3f}"
+        peer = f"{row['peer']:<24} {row['peer_ms']:9.3f}"
+        console.print(f"{ours}  {peer}  ratio {row['ratio']:7.2f}", highlight=False)
+
+    rows = benchmarks.run(only, show)
+    if json is not None:
+        write_json(json, rows)
+    if plot is not None:
+        from gatel0rd.analysis.figures import ratios, save_as
+
+        save_as(ratios(rows, title=f"Ratios on {processor()}"), plot)
+
+
 def train(runs: Sequence[Any], out: Path, *, workers: int | None, resume: bool) -> None:
     """Say what is to come, execute the runs with a live display, and fail if one of them failed."""
     from gatel0rd.experiments.display import LiveDisplay
@@ -182,6 +225,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.command(report)
     app.command(data, name="data", help="Data sets of the paper's scenarios.")
     app.command(demo)
+    app.command(info)
+    app.command(bench)
     try:
         app.cli(prog="gatel0rd", description=description, args=arguments)
     except (ValueError, FileNotFoundError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -105,3 +106,12 @@ def load_records(directories: Iterable[Path]) -> list[Record]:
             except (ValueError, KeyError) as error:
                 raise FileError(f"{path} is not a record ({error!r}); delete it and run again") from error
     return list(records.values())
+
+
+def processor() -> str:
+    """What the machine calls its processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

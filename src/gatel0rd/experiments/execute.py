@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import platform
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,8 +12,10 @@ from typing import Any
 import torch
 
 import gatel0rd
+from gatel0rd.analysis.records import processor
 from gatel0rd.config import DataRecipe, to_json
 from gatel0rd.data import Dataset, obtain
+from gatel0rd.engine import status
 from gatel0rd.experiments.measures import MEASURES
 from gatel0rd.experiments.registry import RunConfig, is_finished
 from gatel0rd.files import FileError, write_json
@@ -57,7 +58,7 @@ def execute(
             "group": run.group,
             "share_of_paper": run.share,
             "code": {"version": gatel0rd.__version__, "commit": code_commit(), "torch": torch.__version__},
-            "machine": {"processor": processor(), "threads": torch.get_num_threads()},
+            "machine": {"processor": processor(), "threads": torch.get_num_threads(), "engine": status()["engine"]},
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "wall_seconds": round(trainer.seconds, 2),
             "curves": curves(trainer.history),
@@ -132,12 +133,3 @@ def code_commit() -> str | None:
         return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-def processor() -> str:
-    """What the machine calls its processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
