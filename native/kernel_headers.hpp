@@ -12,3 +12,6 @@
 #include <type_traits>
 
 #include "program.hpp"
+
+// small functions on vectors must not become calls, whatever the compiler thinks of their size
+#define GATEL0RD_INLINE static inline __attribute__((always_inline))

@@ -16,8 +16,8 @@ static_assert(lanes<float> == random_lanes && lanes<double> <= random_lanes, "la
 // How many rows of outputs a linear kernel keeps in registers: 12 vectors, whatever their width
 template <class Real> constexpr int row_block = pieces<Real> >= 4 ? 3 : 12 / pieces<Real>;
 
-template <class Real> static inline V<Real> load(const Real* p) { return *(const V<Real>*)p; }
-template <class Real> static inline void store(Real* p, V<Real> v) { *(V<Real>*)p = v; }
+template <class Real> GATEL0RD_INLINE V<Real> load(const Real* p) { return *(const V<Real>*)p; }
+template <class Real> GATEL0RD_INLINE void store(Real* p, V<Real> v) { *(V<Real>*)p = v; }
 
 template <class Real> struct Scratch {
     std::unique_ptr<void, void (*)(void*)> memory{nullptr, std::free};
@@ -35,12 +35,55 @@ template <class Real> struct Scratch {
 
 template <class Real> using Pointers = std::vector<const Real*>;
 
+// A linear instruction with its weights looked up and its biases added up
+template <class Real> struct Linear {
+    struct Product {
+        const Real* weights;
+        std::ptrdiff_t stride;
+        std::size_t offset;  // of the input in the frame
+        int columns;
+        int input;
+    };
+    std::vector<Product> products;
+    std::vector<Real> bias;
+    int rows;
+    std::size_t offset, addend;  // in the frame
+    Act act;
+    bool with_addend;
+
+    Linear(const Instruction& i, const Section& section, const Pointers<Real>& parameters)
+        : bias(section.values[i.dst].size),
+          rows(section.values[i.dst].size),
+          offset(std::size_t(section.values[i.dst].offset) * lanes<Real>),
+          addend(i.a >= 0 ? std::size_t(section.values[i.a].offset) * lanes<Real> : 0),
+          act(i.act),
+          with_addend(i.a >= 0) {
+        for (const Bias& b : i.biases)
+            for (int row = 0; row < rows; ++row) bias[row] += parameters[b.parameter][b.start + row];
+        for (const Term& term : i.terms) {
+            const Value& input = section.values[term.input];
+            products.push_back({parameters[term.parameter] + term.start, term.stride, std::size_t(input.offset) * lanes<Real>,
+                                input.size, term.input});
+        }
+    }
+};
+
+template <class Real>
+static std::vector<Linear<Real>> prepare(const Section& section, const Pointers<Real>& parameters) {
+    std::vector<Linear<Real>> linears;
+    linears.reserve(section.linears);
+    for (const Instruction& i : section.instructions)
+        if (i.op == Op::linear) linears.emplace_back(i, section, parameters);
+    return linears;
+}
+
 // What all blocks of a run share
 template <class Real> struct Context {
     const Program& program;
     const Run& run;
     Pointers<Real> parameters;
     std::vector<std::vector<Real>> masked;
+    std::vector<Linear<Real>> prologue_linears, body_linears;
 
     Context(const Program& p, const Run& r) : program(p), run(r) {
         for (std::size_t k = 0; k < r.parameters.size(); ++k) {
@@ -54,6 +97,11 @@ template <class Real> struct Context {
             }
             parameters.push_back(weights);
         }
+        prologue_linears = prepare<Real>(p.prologue, parameters);
+        body_linears = prepare<Real>(p.body, parameters);
+    }
+    const std::vector<Linear<Real>>& linears(const Section& section) const {
+        return &section == &program.body ? body_linears : prologue_linears;
     }
     int blocks() const { return (run.batch + lanes<Real> - 1) / lanes<Real>; }
     std::size_t frame() const { return std::size_t(program.body.rows) * lanes<Real>; }
@@ -73,7 +121,7 @@ template <class Real> struct Block {
           count(std::min(lanes<Real>, context.run.batch - first)) {}
 };
 
-template <class Real> static inline std::ptrdiff_t entry(const Run& run, int b) {
+template <class Real> GATEL0RD_INLINE std::ptrdiff_t entry(const Run& run, int b) {
     return run.index ? std::ptrdiff_t(run.index[b]) : b;
 }
 
@@ -119,48 +167,44 @@ template <class Real> static void add_rows(Real* rows, int size, const Strided& 
 // ---- linear layers ----
 
 template <class Real, int rows_at_once>
-static inline void linear_rows(const Instruction& i, const Section& section, Real* frame, const Pointers<Real>& parameters,
-                               int row) {
+GATEL0RD_INLINE void linear_rows(const Linear<Real>& linear, Real* frame, int row) {
     constexpr int L = lanes<Real>, P = pieces<Real>, W = width<Real>;
     V<Real> sum[rows_at_once][P];
 #pragma GCC unroll 16
-    for (int k = 0; k < rows_at_once; ++k) {
-        Real bias = 0;
-        for (const Bias& b : i.biases) bias += parameters[b.parameter][b.start + row + k];
+    for (int k = 0; k < rows_at_once; ++k)
 #pragma GCC unroll 4
-        for (int p = 0; p < P; ++p) sum[k][p] = splat<Real>(bias);
-    }
-    if (i.a >= 0) {
-        const Real* addend = frame + (section.values[i.a].offset + row) * L;
+        for (int p = 0; p < P; ++p) sum[k][p] = splat<Real>(linear.bias[row + k]);
+    if (linear.with_addend) {
+        const Real* addend = frame + linear.addend + std::size_t(row) * L;
 #pragma GCC unroll 16
         for (int k = 0; k < rows_at_once; ++k)
 #pragma GCC unroll 4
             for (int p = 0; p < P; ++p) sum[k][p] += load(addend + k * L + p * W);
     }
-    for (const Term& term : i.terms) {
-        const Value& input = section.values[term.input];
-        const Real* x = frame + std::size_t(input.offset) * L;
-        const Real* weights = parameters[term.parameter] + term.start + std::ptrdiff_t(row) * term.stride;
-        for (int column = 0; column < input.size; ++column, x += L) {
+    for (const auto& product : linear.products) {
+        const Real* x = frame + product.offset;
+        const Real* weights = product.weights + row * product.stride;
+        const std::ptrdiff_t stride = product.stride;
+        for (const Real* end = x + std::size_t(product.columns) * L; x != end; x += L, ++weights) {
             V<Real> here[P];
 #pragma GCC unroll 4
             for (int p = 0; p < P; ++p) here[p] = load(x + p * W);
 #pragma GCC unroll 16
             for (int k = 0; k < rows_at_once; ++k) {
-                const Real weight = weights[std::ptrdiff_t(k) * term.stride + column];
+                const Real weight = weights[k * stride];
 #pragma GCC unroll 4
                 for (int p = 0; p < P; ++p) sum[k][p] += weight * here[p];
             }
         }
     }
-    Real* out = frame + std::size_t(section.values[i.dst].offset + row) * L;
+    Real* out = frame + linear.offset + std::size_t(row) * L;
 #pragma GCC unroll 16
     for (int k = 0; k < rows_at_once; ++k)
 #pragma GCC unroll 4
         for (int p = 0; p < P; ++p) store(out + k * L + p * W, sum[k][p]);
 }
 
-template <class Real, Act act, int n> static inline void activate_some(const Real* in, Real* out) {
+template <class Real, Act act, int n> GATEL0RD_INLINE void activate_some(const Real* in, Real* out) {
     V<Real> x[n];
 #pragma GCC unroll 4
     for (int k = 0; k < n; ++k) x[k] = load(in + k * width<Real>);
@@ -169,14 +213,14 @@ template <class Real, Act act, int n> static inline void activate_some(const Rea
     for (int k = 0; k < n; ++k) store(out + k * width<Real>, x[k]);
 }
 
-template <class Real, Act act> static inline void activate_all(const Real* in, Real* out, std::size_t count) {
+template <class Real, Act act> GATEL0RD_INLINE void activate_all(const Real* in, Real* out, std::size_t count) {
     constexpr int W = width<Real>;
     std::size_t k = 0;
     for (; k + 2 * W <= count; k += 2 * W) activate_some<Real, act, 2>(in + k, out + k);
     for (; k < count; k += W) activate_some<Real, act, 1>(in + k, out + k);
 }
 
-template <class Real> static inline void activate_rows(Act act, const Real* in, Real* out, int rows) {
+template <class Real> GATEL0RD_INLINE void activate_rows(Act act, const Real* in, Real* out, int rows) {
     const std::size_t count = std::size_t(rows) * lanes<Real>;
     switch (act) {
         case Act::tanh: return activate_all<Real, Act::tanh>(in, out, count);
@@ -189,12 +233,12 @@ template <class Real> static inline void activate_rows(Act act, const Real* in, 
 }
 
 // Calls work with a compile-time count of at most row_block, in shares that are as even as possible: 8 rows are 4 + 4
-template <class Real, int most, class F> static inline void with_count(int count, F& work) {
+template <class Real, int most, class F> GATEL0RD_INLINE void with_count(int count, F& work) {
     if constexpr (most > 1)
         if (count < most) return with_count<Real, most - 1>(count, work);
     work(std::integral_constant<int, most>());
 }
-template <class Real, class F> static inline void in_shares(int size, F work) {
+template <class Real, class F> GATEL0RD_INLINE void in_shares(int size, F work) {
     constexpr int most = row_block<Real>;
     for (int row = 0, count; row < size; row += count) {
         const int left = size - row;
@@ -204,17 +248,14 @@ template <class Real, class F> static inline void in_shares(int size, F work) {
     }
 }
 
-template <class Real>
-static void linear_forward(const Instruction& i, const Section& section, Real* frame, const Pointers<Real>& parameters) {
-    const Value& dst = section.values[i.dst];
-    in_shares<Real>(dst.size, [&](int row, auto count) { linear_rows<Real, count>(i, section, frame, parameters, row); });
-    Real* out = frame + std::size_t(dst.offset) * lanes<Real>;
-    activate_rows<Real>(i.act, out, out, dst.size);
+template <class Real> static void linear_forward(const Linear<Real>& linear, Real* frame) {
+    in_shares<Real>(linear.rows, [&](int row, auto count) { linear_rows<Real, count>(linear, frame, row); });
+    activate_rows<Real>(linear.act, frame + linear.offset, frame + linear.offset, linear.rows);
 }
 
 // into[column + k] += sum over rows of W[row][column + k] * d[row]
 template <class Real, int columns_at_once>
-static inline void transposed_columns(const Real* weights, int stride, const Real* d, int rows, Real* into) {
+GATEL0RD_INLINE void transposed_columns(const Real* weights, std::ptrdiff_t stride, const Real* d, int rows, Real* into) {
     constexpr int L = lanes<Real>, P = pieces<Real>, W = width<Real>;
     V<Real> sum[columns_at_once][P];
 #pragma GCC unroll 16
@@ -239,14 +280,12 @@ static inline void transposed_columns(const Real* weights, int stride, const Rea
 }
 
 template <class Real>
-static void linear_backward(const Instruction& i, const Section& section, const Real* frame, Real* gradient, Real* d,
-                            const Pointers<Real>& parameters, const std::vector<char>& needs) {
+static void linear_backward(const Linear<Real>& linear, const Real* frame, Real* gradient, Real* d, bool to_addend,
+                            const std::vector<char>& needs) {
     constexpr int L = lanes<Real>, W = width<Real>;
-    const Value& dst = section.values[i.dst];
-    const Real* dy = gradient + std::size_t(dst.offset) * L;
-    const Real* y = frame + std::size_t(dst.offset) * L;
-    const std::size_t count = std::size_t(dst.size) * L;
-    switch (i.act) {
+    const Real *dy = gradient + linear.offset, *y = frame + linear.offset;
+    const std::size_t count = std::size_t(linear.rows) * L;
+    switch (linear.act) {
 #define GATEL0RD_CASE(name)                                                                                        \
     case Act::name:                                                                                                \
         for (std::size_t k = 0; k < count; k += W) store(d + k, load(dy + k) * derivative<Real>(Act::name, load(y + k))); \
@@ -257,24 +296,22 @@ static void linear_backward(const Instruction& i, const Section& section, const 
 #undef GATEL0RD_CASE
         default: std::memcpy(d, dy, count * sizeof(Real));
     }
-    if (i.a >= 0 && needs[i.a]) {
-        Real* da = gradient + std::size_t(section.values[i.a].offset) * L;
+    if (to_addend) {
+        Real* da = gradient + linear.addend;
         for (std::size_t k = 0; k < count; k += W) store(da + k, load(da + k) + load(d + k));
     }
-    for (const Term& term : i.terms) {
-        if (!needs[term.input]) continue;
-        const Value& input = section.values[term.input];
-        const Real* weights = parameters[term.parameter] + term.start;
-        Real* into = gradient + std::size_t(input.offset) * L;
-        in_shares<Real>(input.size, [&](int column, auto count) {
-            transposed_columns<Real, count>(weights + column, term.stride, d, dst.size, into + column * L);
+    for (const auto& product : linear.products) {
+        if (!needs[product.input]) continue;
+        Real* into = gradient + product.offset;
+        in_shares<Real>(product.columns, [&](int column, auto columns) {
+            transposed_columns<Real, columns>(product.weights + column, product.stride, d, linear.rows, into + column * L);
         });
     }
 }
 
 // ---- weight gradients: products over time and lanes ----
 
-template <class Real> static inline Real total(V<Real> v) {
+template <class Real> GATEL0RD_INLINE Real total(V<Real> v) {
     Real sum = 0;
     for (int k = 0; k < width<Real>; ++k) sum += v[k];
     return sum;
@@ -284,7 +321,7 @@ constexpr int outputs_at_once = 4, inputs_at_once = 3, steps_at_once = 8, tile_o
 
 // sums[a][b] += sum over some steps and all lanes of d[t][a] * x[t][b]
 template <class Real, int na, int nb>
-static inline void product_tile(const Real* d, std::size_t d_step, const Real* x, std::size_t x_step, int steps, V<Real>* sums) {
+GATEL0RD_INLINE void product_tile(const Real* d, std::size_t d_step, const Real* x, std::size_t x_step, int steps, V<Real>* sums) {
     constexpr int L = lanes<Real>, P = pieces<Real>, W = width<Real>;
     V<Real> sum[na][nb];
 #pragma GCC unroll 8
@@ -312,7 +349,7 @@ static inline void product_tile(const Real* d, std::size_t d_step, const Real* x
 }
 
 template <class Real, int na = outputs_at_once, int nb = inputs_at_once>
-static inline void product_tile_any(int a, int b, const Real* d, std::size_t d_step, const Real* x, std::size_t x_step, int steps,
+GATEL0RD_INLINE void product_tile_any(int a, int b, const Real* d, std::size_t d_step, const Real* x, std::size_t x_step, int steps,
                                     V<Real>* sums) {
     if constexpr (na > 1)
         if (a < na) return product_tile_any<Real, na - 1, nb>(a, b, d, d_step, x, x_step, steps, sums);
@@ -406,14 +443,15 @@ static void fill_bernoulli(Real* row, int first, int t, std::uint64_t seed, std:
     // the last of the 4096 groups of features is never used by noise
     philox(std::uint32_t(first), std::uint32_t(t) << 12 | 0xFFFu, std::uint32_t(counter), std::uint32_t(counter >> 32), seed,
            w0, w1, w2, w3);
-    const double threshold = probability * 4294967296.0;
-    for (int l = 0; l < lanes<Real>; ++l) row[l] = double(w0[l]) < threshold ? Real(1) : Real(0);
+    // 24 bits, so that comparing floats is exact
+    const float threshold = float(probability * 16777216.0);
+    for (int l = 0; l < lanes<Real>; ++l) row[l] = float(std::int32_t(w0[l] >> 8)) < threshold ? Real(1) : Real(0);
 }
 
 // ---- one step forward and backward ----
 
 // Add up rows, lane by lane, in registers
-template <class Real, class F> static inline void sum_rows(Real* into, std::size_t count, F term) {
+template <class Real, class F> GATEL0RD_INLINE void sum_rows(Real* into, std::size_t count, F term) {
     constexpr int L = lanes<Real>, P = pieces<Real>, W = width<Real>;
     V<Real> sum[P];
     for (int p = 0; p < P; ++p) sum[p] = load(into + p * W);
@@ -427,6 +465,7 @@ static void execute(const Context<Real>& context, const Section& section, Real* 
                     Real* loss_rows) {
     constexpr int L = lanes<Real>, W = width<Real>;
     const Run& run = context.run;
+    const auto& linears = context.linears(section);
     auto rows = [&](int value) { return frame + std::size_t(section.values[value].offset) * L; };
     auto size = [&](int value) { return section.values[value].size; };
     for (const Instruction& i : section.instructions) {
@@ -437,7 +476,7 @@ static void execute(const Context<Real>& context, const Section& section, Real* 
         const std::size_t a_mask = i.a >= 0 && size(i.a) == 1 ? L - 1 : ~std::size_t(0);
         const std::size_t b_mask = i.b >= 0 && size(i.b) == 1 ? L - 1 : ~std::size_t(0);
         switch (i.op) {
-            case Op::linear: linear_forward<Real>(i, section, frame, context.parameters); break;
+            case Op::linear: linear_forward<Real>(linears[i.linear], frame); break;
             case Op::add:
                 for (std::size_t k = 0; k < count; k += W) store(y + k, load(a + k) + load(b + k));
                 activate_rows<Real>(i.act, y, y, size(i.dst));
@@ -494,6 +533,7 @@ template <class Real>
 static void execute_backward(const Context<Real>& context, const Section& section, const Real* frame, Real* gradient,
                              Real* derivatives, const std::vector<char>& needs, const Real* alive) {
     constexpr int L = lanes<Real>, W = width<Real>;
+    const auto& linears = context.linears(section);
     auto rows = [&](int value) { return frame + std::size_t(section.values[value].offset) * L; };
     auto grad = [&](int value) { return gradient + std::size_t(section.values[value].offset) * L; };
     auto size = [&](int value) { return section.values[value].size; };
@@ -511,8 +551,8 @@ static void execute_backward(const Context<Real>& context, const Section& sectio
         const Real weight = i.slot >= 0 ? Real(context.run.loss_weights[i.slot]) : Real(0);
         switch (i.op) {
             case Op::linear:
-                linear_backward<Real>(i, section, frame, gradient, derivatives + std::size_t(i.derivative_row) * L,
-                                      context.parameters, needs);
+                linear_backward<Real>(linears[i.linear], frame, gradient, derivatives + std::size_t(i.derivative_row) * L, to_a,
+                                      needs);
                 break;
             case Op::add:
                 for (std::size_t k = 0; k < count; k += W) {
@@ -749,7 +789,7 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
 // Blocks are dealt out in chunks whose number does not depend on the threads; a chunk's blocks are added up in order,
 // and so are the chunks: results are the same for any number of threads.
 constexpr int most_chunks = 16;
-static inline int chunk_begin(int chunk, int chunks, int blocks) { return int(std::int64_t(blocks) * chunk / chunks); }
+GATEL0RD_INLINE int chunk_begin(int chunk, int chunks, int blocks) { return int(std::int64_t(blocks) * chunk / chunks); }
 
 template <class F> static void for_chunks(int blocks, int threads, F work) {
     const int chunks = std::min(blocks, most_chunks);
@@ -917,7 +957,6 @@ template <class Real> static double multiply_rate(double seconds) {
     constexpr int L = lanes<Real>, size = 48;
     Section section;
     section.values = {{0, size}, {size, size}};
-    section.rows = 2 * size;
     Instruction i;
     i.op = Op::linear;
     i.dst = 1;
@@ -926,12 +965,12 @@ template <class Real> static double multiply_rate(double seconds) {
     Real *f = frame.get(2 * size * L), *w = weights.get(size * size);
     std::fill(f, f + 2 * size * L, Real(0.5));
     std::fill(w, w + size * size, Real(0.01));
-    const Pointers<Real> parameters{w};
+    const Linear<Real> linear(i, section, Pointers<Real>{w});
     using clock = std::chrono::steady_clock;
     const auto start = clock::now();
     double passed = 0, flops = 0;
     while (passed < seconds) {
-        for (int k = 0; k < 100; ++k) linear_forward<Real>(i, section, f, parameters);
+        for (int k = 0; k < 100; ++k) linear_forward<Real>(linear, f);
         flops += 100.0 * 2 * size * size * L;
         passed = std::chrono::duration<double>(clock::now() - start).count();
     }

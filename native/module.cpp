@@ -112,6 +112,7 @@ NB_MODULE(_native, m) {
                  for (const auto& [parameter, start] : biases) i.biases.push_back({parameter, start});
                  i.periods = periods;
                  if (i.op == Op::linear) {
+                     i.linear = s.linears++;
                      i.derivative_row = s.derivative_rows;
                      s.derivative_rows += s.values.at(dst).size;
                  }

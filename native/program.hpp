@@ -52,7 +52,8 @@ struct Instruction {
     int dst = -1, a = -1, b = -1, c = -1;
     double scalar = 0;
     int slot = -1;
-    int derivative_row = -1;  // linear: where d loss / d (W·input) is kept for the weight gradients
+    int linear = -1;          // number of this linear instruction in its section
+    int derivative_row = -1;  // where its d loss / d (W·input) is kept for the weight gradients
     std::vector<Term> terms;
     std::vector<Bias> biases;
     std::vector<int> periods;
@@ -75,6 +76,7 @@ struct Section {
     std::vector<Value> values;
     std::vector<Instruction> instructions;
     int rows = 0;
+    int linears = 0;
     int derivative_rows = 0;
 };
 

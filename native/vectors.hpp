@@ -24,18 +24,18 @@ template <class Real> constexpr int width = GATEL0RD_VECTOR_BYTES / int(sizeof(R
 template <class Real> constexpr int lanes = 64 / int(sizeof(Real));      // batch entries in a block: a cache line
 template <class Real> constexpr int pieces = lanes<Real> / width<Real>;  // vectors in a row
 
-template <class Real> static inline V<Real> splat(Real x) { return x - V<Real>{}; }
+template <class Real> GATEL0RD_INLINE V<Real> splat(Real x) { return x - V<Real>{}; }
 
-template <class Real> static inline V<Real> choose(I<Real> mask, V<Real> yes, V<Real> no) {
+template <class Real> GATEL0RD_INLINE V<Real> choose(I<Real> mask, V<Real> yes, V<Real> no) {
     return mask ? yes : no;
 }
 
-template <class Real> static inline I<Real> sign_bits() { return (I<Real>)splat<Real>(Real(-0.0)); }
-template <class Real> static inline V<Real> absolute(V<Real> x) { return (V<Real>)((I<Real>)x & ~sign_bits<Real>()); }
-template <class Real> static inline V<Real> minus_absolute(V<Real> x) { return (V<Real>)((I<Real>)x | sign_bits<Real>()); }
+template <class Real> GATEL0RD_INLINE I<Real> sign_bits() { return (I<Real>)splat<Real>(Real(-0.0)); }
+template <class Real> GATEL0RD_INLINE V<Real> absolute(V<Real> x) { return (V<Real>)((I<Real>)x & ~sign_bits<Real>()); }
+template <class Real> GATEL0RD_INLINE V<Real> minus_absolute(V<Real> x) { return (V<Real>)((I<Real>)x | sign_bits<Real>()); }
 
 // e^x - 1 and e^x for x <= 0: x = n ln 2 + r with |r| <= ln 2 / 2, a Taylor polynomial for e^r - 1, then scaling by 2^n.
-template <class Real> static inline void exponentials(V<Real> x, V<Real>& minus_one, V<Real>& exponential) {
+template <class Real> GATEL0RD_INLINE void exponentials(V<Real> x, V<Real>& minus_one, V<Real>& exponential) {
     using N = Native<Real>;
     const V<Real> lowest = splat<Real>(N::lowest_exponent);
     x = x > lowest ? x : lowest;
@@ -59,7 +59,7 @@ template <class Real> static inline void exponentials(V<Real> x, V<Real>& minus_
 }
 
 // numerator / denominator for several vectors with one division; denominators must be of ordinary size
-template <class Real, int n> static inline void divide(V<Real> (&numerator)[n], const V<Real> (&denominator)[n]) {
+template <class Real, int n> GATEL0RD_INLINE void divide(V<Real> (&numerator)[n], const V<Real> (&denominator)[n]) {
     static_assert(n == 1 || n == 2 || n == 4, "pairs, and pairs of pairs");
     if constexpr (n == 1) {
         numerator[0] = numerator[0] / denominator[0];
@@ -80,7 +80,7 @@ template <class Real, int n> static inline void divide(V<Real> (&numerator)[n], 
 
 // In float32, x P(x^2) / Q(x^2) on [-9, 9], beyond which tanh rounds to 1: coefficients fitted to the least relative
 // error (2e-8); with rounding the result is good to 4e-7. In float64 through e^x - 1.
-template <int n> static inline void tanh_of(V<float> (&x)[n]) {
+template <int n> GATEL0RD_INLINE void tanh_of(V<float> (&x)[n]) {
     V<float> denominator[n];
 #pragma GCC unroll 4
     for (int k = 0; k < n; ++k) {
@@ -99,7 +99,7 @@ template <int n> static inline void tanh_of(V<float> (&x)[n]) {
     }
 }
 
-template <int n> static inline void tanh_of(V<double> (&x)[n]) {
+template <int n> GATEL0RD_INLINE void tanh_of(V<double> (&x)[n]) {
     using Real = double;
     V<Real> m[n], e, denominator[n];
 #pragma GCC unroll 4
@@ -112,7 +112,7 @@ template <int n> static inline void tanh_of(V<double> (&x)[n]) {
     for (int k = 0; k < n; ++k) x[k] = (V<Real>)((I<Real>)m[k] ^ (~(I<Real>)x[k] & sign_bits<Real>()));
 }
 
-template <class Real, int n> static inline void sigmoid_of(V<Real> (&x)[n]) {
+template <class Real, int n> GATEL0RD_INLINE void sigmoid_of(V<Real> (&x)[n]) {
     V<Real> m, e, numerator[n], denominator[n];
 #pragma GCC unroll 4
     for (int k = 0; k < n; ++k) {
@@ -126,7 +126,7 @@ template <class Real, int n> static inline void sigmoid_of(V<Real> (&x)[n]) {
 }
 
 // act(x) in place
-template <class Real, Act act, int n> static inline void activated(V<Real> (&x)[n]) {
+template <class Real, Act act, int n> GATEL0RD_INLINE void activated(V<Real> (&x)[n]) {
     if constexpr (act == Act::tanh) {
         tanh_of<n>(x);
     } else if constexpr (act == Act::sigmoid) {
@@ -140,7 +140,7 @@ template <class Real, Act act, int n> static inline void activated(V<Real> (&x)[
 }
 
 // d act(x) / dx, from y = act(x) alone; straight through for the step function
-template <class Real> static inline V<Real> derivative(Act act, V<Real> y) {
+template <class Real> GATEL0RD_INLINE V<Real> derivative(Act act, V<Real> y) {
     switch (act) {
         case Act::tanh: return Real(1) - y * y;
         case Act::sigmoid: return y * (Real(1) - y);
