@@ -312,9 +312,13 @@ static void linear_backward(const Linear<Real>& linear, const Real* frame, Real*
 // ---- weight gradients: products over time and lanes ----
 
 template <class Real> GATEL0RD_INLINE Real total(V<Real> v) {
-    Real sum = 0;
-    for (int k = 0; k < width<Real>; ++k) sum += v[k];
-    return sum;
+    Real parts[width<Real>];
+    __builtin_memcpy(parts, &v, sizeof v);
+#pragma GCC unroll 8
+    for (int half = width<Real> / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+        for (int k = 0; k < half; ++k) parts[k] += parts[k + half];
+    return parts[0];
 }
 
 constexpr int outputs_at_once = 4, inputs_at_once = 3, steps_at_once = 8, tile_outputs = 32, tile_inputs = 30;
@@ -358,67 +362,121 @@ GATEL0RD_INLINE void product_tile_any(int a, int b, const Real* d, std::size_t d
     product_tile<Real, na, nb>(d, d_step, x, x_step, steps, sums);
 }
 
-// weights[o][i] += sum over t and lanes of d[t][o] * x[t][i], in tiles that stay in the first-level cache
+constexpr int sums_per_tile = outputs_at_once * inputs_at_once;
+constexpr int up(int count, int step) { return (count + step - 1) / step; }
+constexpr std::size_t sums_of(int outputs, int inputs) {
+    return std::size_t(up(outputs, outputs_at_once)) * up(inputs, inputs_at_once) * sums_per_tile;
+}
+
+// sums += sum over some steps of d[t][o] * x[t][i], lane by lane, for all outputs and inputs
 template <class Real>
-static void weight_gradient(const Real* d, std::size_t d_step, int outputs, const Real* x, std::size_t x_step, int inputs,
-                            int steps, Real* weights, int stride) {
+static void add_products(const Real* d, std::size_t d_step, int outputs, const Real* x, std::size_t x_step, int inputs, int steps,
+                         V<Real>* sums) {
     constexpr int L = lanes<Real>;
-    constexpr int per_pair = outputs_at_once * inputs_at_once;
-    V<Real> sums[(tile_outputs / outputs_at_once) * (tile_inputs / inputs_at_once) * per_pair];
-    for (int o0 = 0; o0 < outputs; o0 += tile_outputs) {
-        const int o1 = std::min(outputs, o0 + tile_outputs);
-        for (int i0 = 0; i0 < inputs; i0 += tile_inputs) {
-            const int i1 = std::min(inputs, i0 + tile_inputs);
-            const int pairs = ((o1 - o0 + outputs_at_once - 1) / outputs_at_once) * ((i1 - i0 + inputs_at_once - 1) / inputs_at_once);
-            std::memset(sums, 0, sizeof(V<Real>) * per_pair * pairs);
-            for (int t0 = 0; t0 < steps; t0 += steps_at_once) {
-                const int count = std::min(steps_at_once, steps - t0);
-                V<Real>* here = sums;
-                for (int o = o0; o < o1; o += outputs_at_once)
-                    for (int i = i0; i < i1; i += inputs_at_once, here += per_pair)
-                        product_tile_any<Real>(std::min(outputs_at_once, o1 - o), std::min(inputs_at_once, i1 - i),
-                                               d + t0 * d_step + std::size_t(o) * L, d_step,
-                                               x + t0 * x_step + std::size_t(i) * L, x_step, count, here);
+    for (int o = 0; o < outputs; o += outputs_at_once)
+        for (int i = 0; i < inputs; i += inputs_at_once, sums += sums_per_tile)
+            product_tile_any<Real>(std::min(outputs_at_once, outputs - o), std::min(inputs_at_once, inputs - i),
+                                   d + std::size_t(o) * L, d_step, x + std::size_t(i) * L, x_step, steps, sums);
+}
+
+// weights[o][i] += the sums over all lanes
+template <class Real>
+static void add_up(const V<Real>* sums, int outputs, int inputs, Real* weights, std::ptrdiff_t stride) {
+    for (int o = 0; o < outputs; o += outputs_at_once)
+        for (int i = 0; i < inputs; i += inputs_at_once, sums += sums_per_tile)
+            for (int a = 0; a < std::min(outputs_at_once, outputs - o); ++a)
+                for (int b = 0; b < std::min(inputs_at_once, inputs - i); ++b)
+                    weights[std::ptrdiff_t(o + a) * stride + i + b] += total<Real>(sums[a * inputs_at_once + b]);
+}
+
+// Weight gradients of a section, collected while the backward pass goes from chunk to chunk of time steps, so that the
+// frames of a chunk are still in the cache. Large layers, whose sums would not fit there, are computed in tiles at once.
+template <class Real> struct Collector {
+    const Program& program;
+    const Section& section;
+    std::size_t count = 0;  // vectors of sums
+    bool chunked;
+    int chunk;
+
+    Collector(const Program& p, const Section& s, int steps) : program(p), section(s) {
+        for (const Instruction& i : s.instructions) {
+            if (i.op != Op::linear) continue;
+            count += s.values[i.dst].size;
+            for (const Term& term : i.terms) count += sums_of(s.values[i.dst].size, s.values[term.input].size);
+        }
+        constexpr std::size_t cache = 256 * 1024;
+        chunked = count * sizeof(V<Real>) <= 2 * cache;
+        const std::size_t per_step = std::size_t(s.rows + s.derivative_rows) * 64 + 1;
+        chunk = chunked ? std::max(4, std::min(steps, int(cache / per_step))) : steps;
+    }
+
+    // f(instruction, its derivatives, its bias sums, and for each term its sums)
+    template <class F> void each(V<Real>* sums, F work) const {
+        for (const Instruction& i : section.instructions) {
+            if (i.op != Op::linear) continue;
+            V<Real>* bias = sums;
+            sums += section.values[i.dst].size;
+            work(i, bias, sums);
+            for (const Term& term : i.terms) sums += sums_of(section.values[i.dst].size, section.values[term.input].size);
+        }
+    }
+
+    // frames and derivatives of some consecutive steps
+    void add(const Real* frames, const Real* derivatives, int steps, V<Real>* sums, Real* flat) const {
+        constexpr int L = lanes<Real>, W = width<Real>;
+        const std::size_t x_step = std::size_t(section.rows) * L, d_step = std::size_t(section.derivative_rows) * L;
+        each(sums, [&](const Instruction& i, V<Real>* bias, V<Real>* products) {
+            const Real* d = derivatives + std::size_t(i.derivative_row) * L;
+            const int outputs = section.values[i.dst].size;
+            for (int t = 0; t < steps; ++t)
+                for (int o = 0; o < outputs; ++o)
+                    for (int p = 0; p < L; p += W) bias[o] += load(d + t * d_step + std::size_t(o) * L + p);
+            for (const Term& term : i.terms) {
+                const Value& input = section.values[term.input];
+                const Real* x = frames + std::size_t(input.offset) * L;
+                if (chunked) {
+                    add_products<Real>(d, d_step, outputs, x, x_step, input.size, steps, products);
+                    products += sums_of(outputs, input.size);
+                } else {
+                    in_tiles(d, d_step, outputs, x, x_step, input.size, steps,
+                             flat + program.parameter_offsets[term.parameter] + term.start, term.stride);
+                }
             }
-            const V<Real>* here = sums;
-            for (int o = o0; o < o1; o += outputs_at_once)
-                for (int i = i0; i < i1; i += inputs_at_once, here += per_pair)
-                    for (int a = 0; a < std::min(outputs_at_once, o1 - o); ++a)
-                        for (int b = 0; b < std::min(inputs_at_once, i1 - i); ++b)
-                            weights[std::ptrdiff_t(o + a) * stride + i + b] += total<Real>(here[a * inputs_at_once + b]);
+        });
+    }
+
+    void finish(V<Real>* sums, Real* flat) const {
+        each(sums, [&](const Instruction& i, V<Real>* bias, V<Real>* products) {
+            const int outputs = section.values[i.dst].size;
+            for (const Bias& b : i.biases)
+                for (int o = 0; o < outputs; ++o) flat[program.parameter_offsets[b.parameter] + b.start + o] += total<Real>(bias[o]);
+            if (!chunked) return;
+            for (const Term& term : i.terms) {
+                const int inputs = section.values[term.input].size;
+                add_up<Real>(products, outputs, inputs, flat + program.parameter_offsets[term.parameter] + term.start, term.stride);
+                products += sums_of(outputs, inputs);
+            }
+        });
+    }
+
+    // tiles whose rows of a few steps stay in the first-level cache
+    static void in_tiles(const Real* d, std::size_t d_step, int outputs, const Real* x, std::size_t x_step, int inputs, int steps,
+                         Real* weights, std::ptrdiff_t stride) {
+        constexpr int L = lanes<Real>;
+        V<Real> sums[sums_of(tile_outputs, tile_inputs)];
+        for (int o = 0; o < outputs; o += tile_outputs) {
+            const int no = std::min(tile_outputs, outputs - o);
+            for (int i = 0; i < inputs; i += tile_inputs) {
+                const int ni = std::min(tile_inputs, inputs - i);
+                std::memset(sums, 0, sizeof(V<Real>) * sums_of(no, ni));
+                for (int t = 0; t < steps; t += steps_at_once)
+                    add_products<Real>(d + t * d_step + std::size_t(o) * L, d_step, no, x + t * x_step + std::size_t(i) * L, x_step, ni,
+                                       std::min(steps_at_once, steps - t), sums);
+                add_up<Real>(sums, no, ni, weights + o * stride + i, stride);
+            }
         }
     }
-}
-
-template <class Real>
-static void bias_gradient(const Real* d, std::size_t d_step, int outputs, int steps, Real* bias) {
-    constexpr int L = lanes<Real>, W = width<Real>;
-    for (int o = 0; o < outputs; ++o) {
-        V<Real> sum{};
-        for (int t = 0; t < steps; ++t)
-            for (int p = 0; p < L; p += W) sum += load(d + t * d_step + std::size_t(o) * L + p);
-        bias[o] += total<Real>(sum);
-    }
-}
-
-template <class Real>
-static void parameter_gradients(const Program& program, const Section& section, const Real* frames, const Real* derivatives,
-                                int steps, Real* flat) {
-    constexpr int L = lanes<Real>;
-    const std::size_t x_step = std::size_t(section.rows) * L, d_step = std::size_t(section.derivative_rows) * L;
-    for (const Instruction& i : section.instructions) {
-        if (i.op != Op::linear) continue;
-        const Real* d = derivatives + std::size_t(i.derivative_row) * L;
-        const int outputs = section.values[i.dst].size;
-        for (const Bias& b : i.biases)
-            bias_gradient<Real>(d, d_step, outputs, steps, flat + program.parameter_offsets[b.parameter] + b.start);
-        for (const Term& term : i.terms) {
-            const Value& input = section.values[term.input];
-            weight_gradient<Real>(d, d_step, outputs, frames + std::size_t(input.offset) * L, x_step, input.size, steps,
-                                  flat + program.parameter_offsets[term.parameter] + term.start, term.stride);
-        }
-    }
-}
+};
 
 // ---- random numbers ----
 
@@ -708,7 +766,7 @@ struct Needs {
 };
 
 template <class Real> struct Worker {
-    Scratch<Real> gradient, prologue_gradient, derivatives, prologue_derivatives, carry, tape, losses;
+    Scratch<Real> gradient, prologue_gradient, derivatives, prologue_derivatives, carry, tape, losses, sums;
 };
 
 template <class Real>
@@ -718,7 +776,10 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
     const Program& p = context.program;
     const Run& run = context.run;
     Real* gradient = worker.gradient.get(context.frame());
-    Real* derivatives = worker.derivatives.get(std::size_t(run.steps) * p.body.derivative_rows * L);
+    const Collector<Real> collector(p, p.body, run.steps), first_collector(p, p.prologue, 1);
+    Real* derivatives = worker.derivatives.get(std::size_t(collector.chunk) * p.body.derivative_rows * L);
+    V<Real>* sums = reinterpret_cast<V<Real>*>(worker.sums.get((collector.count + first_collector.count) * width<Real>));
+    std::memset(sums, 0, (collector.count + first_collector.count) * sizeof(V<Real>));
     int carried = 0;
     for (const State& state : p.states) carried += p.body.values[state.in].size;
     Real* carry = worker.carry.get(std::size_t(carried) * L);
@@ -747,8 +808,10 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
                 const Value& value = p.body.values[p.finals[k]];
                 if (g.finals[k].data) add_rows<Real>(gradient + std::size_t(value.offset) * L, value.size, g.finals[k], 0, block);
             }
-        execute_backward<Real>(context, p.body, frame, gradient, derivatives + std::size_t(t) * p.body.derivative_rows * L,
-                               needs.body, alive);
+        execute_backward<Real>(context, p.body, frame, gradient,
+                               derivatives + std::size_t(t % collector.chunk) * p.body.derivative_rows * L, needs.body, alive);
+        if (flat && t % collector.chunk == 0)
+            collector.add(frame, derivatives, std::min(collector.chunk, run.steps - t), sums, flat);
         Real* to = carry;
         for (const State& state : p.states) {
             const Value& in = p.body.values[state.in];
@@ -779,8 +842,9 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
                                    wanted[load.tensor], timed ? load.time : 0, block);
     }
     if (flat) {
-        parameter_gradients<Real>(p, p.body, block.frames, derivatives, run.steps, flat);
-        parameter_gradients<Real>(p, p.prologue, block.prologue, prologue_derivatives, 1, flat);
+        first_collector.add(block.prologue, prologue_derivatives, 1, sums + collector.count, flat);
+        collector.finish(sums, flat);
+        first_collector.finish(sums + collector.count, flat);
     }
 }
 

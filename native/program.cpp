@@ -2,6 +2,7 @@
 #include "program.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -32,7 +33,7 @@ class Pool {
             std::lock_guard<std::mutex> lock(mutex_);
             while (int(threads_.size()) < threads - 1) {
                 const int worker = int(threads_.size()) + 1;
-                threads_.emplace_back([this, worker, seen = generation_] { wait(worker, seen); });
+                threads_.emplace_back([this, worker, seen = generation_.load()] { wait(worker, seen); });
             }
             work_ = work, context_ = context, blocks_ = blocks, helpers_ = threads - 1;
             next_ = 0, error_ = nullptr, active_ = threads - 1;
@@ -40,12 +41,19 @@ class Pool {
         }
         wake_.notify_all();
         take(0);
+        spin([this] { return active_.load(std::memory_order_acquire) == 0; });
         std::unique_lock<std::mutex> lock(mutex_);
         done_.wait(lock, [this] { return active_ == 0; });
         if (error_) std::rethrow_exception(error_);
     }
 
   private:
+    // A short wait without sleeping: the next call of a training loop comes within microseconds
+    template <class F> static void spin(F ready) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
+        while (!ready() && std::chrono::steady_clock::now() < end)
+            for (int k = 0; k < 32; ++k) __asm__ volatile("" ::: "memory");
+    }
     void take(int worker) {
         try {
             for (int block; (block = next_.fetch_add(1)) < blocks_;) work_(context_, block, worker);
@@ -56,6 +64,7 @@ class Pool {
     }
     void wait(int worker, unsigned seen) {
         for (;;) {
+            spin([&] { return generation_.load(std::memory_order_acquire) != seen; });
             {
                 std::unique_lock<std::mutex> lock(mutex_);
                 wake_.wait(lock, [&] { return generation_ != seen; });
@@ -73,9 +82,9 @@ class Pool {
     std::vector<std::thread> threads_;
     void (*work_)(void*, int, int) = nullptr;
     void* context_ = nullptr;
-    int blocks_ = 0, helpers_ = 0, active_ = 0;
-    std::atomic<int> next_{0};
-    unsigned generation_ = 0;
+    int blocks_ = 0, helpers_ = 0;
+    std::atomic<int> next_{0}, active_{0};
+    std::atomic<unsigned> generation_{0};
     std::exception_ptr error_;
 };
 

@@ -38,7 +38,7 @@ template <class Real> GATEL0RD_INLINE V<Real> minus_absolute(V<Real> x) { return
 template <class Real> GATEL0RD_INLINE void exponentials(V<Real> x, V<Real>& minus_one, V<Real>& exponential) {
     using N = Native<Real>;
     const V<Real> lowest = splat<Real>(N::lowest_exponent);
-    x = x > lowest ? x : lowest;
+    x = x < lowest ? lowest : x;
     const V<Real> shifted = x * Real(1.4426950408889634074) + N::magic;
     const I<Real> n = (I<Real>)shifted - (I<Real>)splat<Real>(N::magic);
     const V<Real> rounded = shifted - N::magic;
@@ -84,18 +84,18 @@ template <int n> GATEL0RD_INLINE void tanh_of(V<float> (&x)[n]) {
     V<float> denominator[n];
 #pragma GCC unroll 4
     for (int k = 0; k < n; ++k) {
-        V<float> a = x[k] < 9.0f ? x[k] : splat<float>(9.0f);
-        a = a > -9.0f ? a : splat<float>(-9.0f);
-        const V<float> z = a * a;
+        // a NaN passes all comparisons below; beyond 9 the quotient grows with x and is cut at 1
+        const V<float> square = x[k] * x[k];
+        const V<float> z = square > 81.0f ? splat<float>(81.0f) : square;
         const V<float> p = (((1.3354643661e-8f * z + 2.0609068026e-5f) * z + 3.4955871961e-3f) * z + 1.3381024836e-1f) * z + 9.9999997946e-1f;
         denominator[k] = (((7.7765505869e-7f * z + 3.2856333396e-4f) * z + 2.5876978593e-2f) * z + 4.6714340430e-1f) * z + 1.0f;
-        x[k] = a * p;
+        x[k] = x[k] * p;
     }
     divide<float, n>(x, denominator);
 #pragma GCC unroll 4
     for (int k = 0; k < n; ++k) {
-        x[k] = x[k] < 1.0f ? x[k] : splat<float>(1.0f);
-        x[k] = x[k] > -1.0f ? x[k] : splat<float>(-1.0f);
+        x[k] = x[k] > 1.0f ? splat<float>(1.0f) : x[k];
+        x[k] = x[k] < -1.0f ? splat<float>(-1.0f) : x[k];
     }
 }
 

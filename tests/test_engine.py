@@ -390,6 +390,16 @@ def test_activations_are_as_good_as_the_math_library(name, dtype, tolerance):
     assert out.abs().max() <= 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_not_a_number_stays_not_a_number(dtype):
+    cell = build_cell(CellConfig(hidden_size=4), INPUT, OUTPUT, dtype=dtype)
+    x = torch.zeros(T, B, INPUT, dtype=dtype)
+    x[2, 1, 0] = float("nan")
+    outputs = engine.unroll(cell, x, engine="native").outputs
+    assert outputs[2:, 1].isnan().all()
+    assert outputs[:, [0, 2, 3, 4]].isfinite().all() and outputs[:2].isfinite().all()
+
+
 def test_normal_numbers_are_normal():
     z = draw_noise((50, 160, 7), 1.0, seed=3, counter=11, dtype=torch.float32).double().flatten()
     n = z.numel()
