@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test bench lint docs clean
+.PHONY: setup demo test bench sanitize lint docs clean
 
 # torch comes first and pinned: any other request for it would download gigabytes of CUDA
 $(VENV)/.torch: constraints.txt
@@ -40,6 +40,17 @@ test: lint
 
 bench: $(VENV)/.dev
 	$(BIN)/gatel0rd bench --json benchmarks/latest.json --plot benchmarks/latest.png
+
+# the engine's tests on a build with AddressSanitizer and UndefinedBehaviorSanitizer
+SANITIZED := build/sanitize
+sanitize: $(VENV)/.dev
+	$(PIP) nanobind cmake ninja
+	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DGATEL0RD_SANITIZE=ON \
+		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DPython_EXECUTABLE=$(abspath $(BIN))/python
+	$(BIN)/cmake --build $(SANITIZED)
+	GATEL0RD_NATIVE=$$(ls $(abspath $(SANITIZED))/_native*.so) LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		$(BIN)/python -m pytest tests/test_engine.py tests/test_trainer.py -k "not killed"
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py

@@ -60,6 +60,10 @@ def main() -> None:
     report = DOCS / "results"
     shutil.rmtree(report, ignore_errors=True)
     make_report([RESULTS], report)
+    for experiment, view in (("rrc-generalization", 1), ("rrc-latents", 0)):
+        found = sorted((report / "figures").glob(f"{experiment}-paper-text-{view}.png"))
+        for picture in found:
+            shutil.copy(picture, DOCS / "images" / f"{experiment}.png")
 
 
 if __name__ == "__main__":
