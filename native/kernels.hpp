@@ -3,7 +3,7 @@
 //
 // The batch is cut into blocks of lanes; a row holds one feature of all lanes of a block (a cache line), and all
 // arithmetic runs over rows. A block runs through all time steps forward, keeping its frames, and then backward.
-// Weight gradients are products over time and lanes, computed after the time loop.
+// Weight gradients are products over time and lanes, added up for chunks of steps while their frames are in the cache.
 
 namespace gatel0rd {
 namespace GATEL0RD_ISA {
@@ -25,6 +25,7 @@ template <class Real> struct Scratch {
     Real* get(std::size_t count) {
         const std::size_t wanted = (count * sizeof(Real) + 64) / 64 * 64;
         if (wanted > bytes) {
+            bytes = 0;
             memory.reset(std::aligned_alloc(64, wanted));
             if (!memory) throw std::bad_alloc();
             bytes = wanted;
@@ -480,6 +481,9 @@ template <class Real> struct Collector {
 
 // ---- random numbers ----
 
+// Instructions of one program draw from streams of their own
+GATEL0RD_INLINE std::uint64_t stream(std::uint64_t seed, int number) { return seed + std::uint64_t(number) * 0x9E3779B97F4A7C15u; }
+
 template <class Real>
 static void fill_normal(Real* rows, int size, int first, int t, std::uint64_t seed, std::uint64_t counter, Real scale) {
     constexpr int L = lanes<Real>;
@@ -548,23 +552,28 @@ static void execute(const Context<Real>& context, const Section& section, Real* 
                     store(y + k, g * load(b + k) + (Real(1) - g) * load(c + k));
                 }
                 break;
+            case Op::select:
+                for (std::size_t k = 0; k < count; k += W)
+                    store(y + k, choose<Real>(load(a + (k & a_mask)) != 0, load(b + k), load(c + k)));
+                break;
             case Op::axpy:
                 for (std::size_t k = 0; k < count; k += W) store(y + k, load(a + k) + Real(i.scalar) * load(b + k));
                 break;
             case Op::activate: activate_rows<Real>(i.act, a, y, size(i.dst)); break;
             case Op::clear:
-                for (std::size_t k = 0; k < count; k += W) store(y + k, load(a + k) * (Real(1) - load(b + (k & b_mask))));
+                for (std::size_t k = 0; k < count; k += W)
+                    store(y + k, choose<Real>(load(b + (k & b_mask)) != 0, V<Real>{}, load(a + k)));
                 break;
             case Op::due:
                 for (int f = 0; f < size(i.dst); ++f)
                     for (int l = 0; l < L; ++l) y[f * L + l] = std::int64_t(a[l]) % i.periods[f] == 0 ? Real(1) : Real(0);
                 break;
             case Op::tick:
-                for (std::size_t k = 0; k < count; ++k) y[k] = a[k] + 1 >= Real(i.scalar) ? Real(0) : a[k] + 1;
+                for (std::size_t k = 0; k < count; ++k) y[k] = (a[k] + 1) - Real(i.scalar) * std::floor((a[k] + 1) / Real(i.scalar));
                 break;
-            case Op::normal: fill_normal<Real>(y, size(i.dst), block.first, t, run.seed, run.counter, Real(i.scalar)); break;
+            case Op::normal: fill_normal<Real>(y, size(i.dst), block.first, t, stream(run.seed, i.slot), run.counter, Real(i.scalar)); break;
             case Op::bernoulli:
-                fill_bernoulli<Real>(y, block.first, t, run.seed, run.counter, t < i.scalar ? 1.0 : run.probability);
+                fill_bernoulli<Real>(y, block.first, t, stream(run.seed, i.slot), run.counter, t < i.scalar ? 1.0 : run.probability);
                 break;
             case Op::squared_error:
                 sum_rows<Real>(loss_rows + i.slot * L, count, [&](std::size_t k) {
@@ -633,6 +642,14 @@ static void execute_backward(const Context<Real>& context, const Section& sectio
                     if (to_c) into(dc + k, d * (Real(1) - g));
                 }
                 break;
+            case Op::select:
+                for (std::size_t k = 0; k < count; k += W) {
+                    const V<Real> d = load(dy + k);
+                    const auto yes = load(a + (k & a_mask)) != 0;
+                    if (to_b) into(db + k, choose<Real>(yes, d, V<Real>{}));
+                    if (to_c) into(dc + k, choose<Real>(yes, V<Real>{}, d));
+                }
+                break;
             case Op::axpy:
                 for (std::size_t k = 0; k < count; k += W) {
                     if (to_a) into(da + k, load(dy + k));
@@ -645,7 +662,8 @@ static void execute_backward(const Context<Real>& context, const Section& sectio
                 break;
             case Op::clear:
                 if (!to_a) break;
-                for (std::size_t k = 0; k < count; k += W) into(da + k, load(dy + k) * (Real(1) - load(b + (k & b_mask))));
+                for (std::size_t k = 0; k < count; k += W)
+                    into(da + k, choose<Real>(load(b + (k & b_mask)) != 0, V<Real>{}, load(dy + k)));
                 break;
             case Op::squared_error:
                 for (std::size_t k = 0; k < count; k += W)
@@ -863,10 +881,10 @@ template <class F> static void for_chunks(int blocks, int threads, F work) {
     } call{work, blocks, chunks};
     parallel_blocks(
         chunks, threads,
-        [](void* context, int chunk, int worker) {
+        [](void* context, int chunk) {
             Call& c = *static_cast<Call*>(context);
             for (int b = chunk_begin(chunk, c.chunks, c.blocks); b < chunk_begin(chunk + 1, c.chunks, c.blocks); ++b)
-                c.work(b, chunk, worker);
+                c.work(b, chunk);
         },
         &call);
 }
@@ -884,7 +902,7 @@ template <class Real> static Worker<Real>& thread_worker() {
 template <class Real> static void forward(const Program& p, const Run& run, Tape* tape) {
     const Context<Real> context(p, run);
     if (tape) tape->reserve(tape_bytes<Real>(p, run.steps, run.batch));
-    for_chunks(context.blocks(), run.threads, [&](int b, int, int) {
+    for_chunks(context.blocks(), run.threads, [&](int b, int) {
         Worker<Real>& worker = thread_worker<Real>();
         const int frames = tape ? run.steps : std::min(run.steps, 2);
         const std::size_t size = context.block_size(frames);
@@ -921,7 +939,7 @@ template <class Real> static void backward(const Program& p, const Run& run, con
         partial = partial_sums<Real>().get(count * chunks);
         std::memset(partial, 0, count * chunks * sizeof(Real));
     }
-    for_chunks(context.blocks(), run.threads, [&](int b, int chunk, int) {
+    for_chunks(context.blocks(), run.threads, [&](int b, int chunk) {
         Real* memory = static_cast<Real*>(tape.memory) + context.block_size(run.steps) * b;
         backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, thread_worker<Real>(),
                              partial ? partial + count * chunk : nullptr);
@@ -940,7 +958,7 @@ template <class Real> static void train(const Program& p, const Run& run, void* 
     Real* partial = partial_sums<Real>().get(count * chunks);
     std::memset(partial, 0, count * chunks * sizeof(Real));
     std::vector<double> sums(std::size_t(blocks) * p.loss_slots);
-    for_chunks(blocks, run.threads, [&](int b, int chunk, int) {
+    for_chunks(blocks, run.threads, [&](int b, int chunk) {
         Worker<Real>& worker = thread_worker<Real>();
         const Block<Real> block(context, b, worker.tape.get(context.block_size(run.steps)));
         Real* rows = worker.losses.get(std::size_t(p.loss_slots + 1) * L);
@@ -1016,34 +1034,9 @@ template <class Real> static void activate(int act, const void* in, void* out, s
     }
 }
 
-// GFLOP/s of the linear kernel on a layer that fits the first-level cache
-template <class Real> static double multiply_rate(double seconds) {
-    constexpr int L = lanes<Real>, size = 48;
-    Section section;
-    section.values = {{0, size}, {size, size}};
-    Instruction i;
-    i.op = Op::linear;
-    i.dst = 1;
-    i.terms = {{0, 0, 0, size}};
-    Scratch<Real> frame, weights;
-    Real *f = frame.get(2 * size * L), *w = weights.get(size * size);
-    std::fill(f, f + 2 * size * L, Real(0.5));
-    std::fill(w, w + size * size, Real(0.01));
-    const Linear<Real> linear(i, section, Pointers<Real>{w});
-    using clock = std::chrono::steady_clock;
-    const auto start = clock::now();
-    double passed = 0, flops = 0;
-    while (passed < seconds) {
-        for (int k = 0; k < 100; ++k) linear_forward<Real>(linear, f);
-        flops += 100.0 * 2 * size * size * L;
-        passed = std::chrono::duration<double>(clock::now() - start).count();
-    }
-    return flops / passed / 1e9;
-}
-
 template <class Real> static const Backend& backend() {
     static const Backend b{tape_bytes<Real>, forward<Real>,     backward<Real>,       train<Real>,    adam<Real>,
-                           draw_normal<Real>, draw_bernoulli<Real>, activate<Real>, multiply_rate<Real>};
+                           draw_normal<Real>, draw_bernoulli<Real>, activate<Real>};
     return b;
 }
 

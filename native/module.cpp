@@ -101,7 +101,6 @@ NB_MODULE(_native, m) {
             s.values.push_back({s.values.at(of).offset + start, size});
             return int(s.values.size()) - 1;
         })
-        .def("size", [](Section& s, int value) { return s.values.at(value).size; })
         .def("instruction",
              [](Section& s, int op, int act, int dst, int a, int b, int c, double scalar, int slot,
                 const std::vector<std::tuple<int, int, int, int>>& terms, const std::vector<std::tuple<int, int>>& biases,
@@ -140,7 +139,6 @@ NB_MODULE(_native, m) {
         .def("state", [](Program& p, int initial, int in, int out) { p.states.push_back({initial, in, out}); })
         .def("output", [](Program& p, int value) { p.outputs.push_back(value); })
         .def("final", [](Program& p, int value) { p.finals.push_back(value); })
-        .def("rows", [](const Program& p) { return p.body.rows; })
         .def("tape_bytes", [](const Program& p, bool wide, int steps, int batch) { return backend(wide).tape_bytes(p, steps, batch); })
         .def("forward",
              [](const Program& p, bool wide, int steps, int batch, int threads, const std::vector<View>& initials,
@@ -194,5 +192,4 @@ NB_MODULE(_native, m) {
     m.def("activate", [](bool wide, int act, Address in, Address out, std::size_t count) {
         backend(wide).activate(act, reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), count);
     });
-    m.def("multiply_rate", [](bool wide, double seconds) { return backend(wide).multiply_rate(seconds); });
 }

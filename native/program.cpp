@@ -10,6 +10,8 @@
 #include <new>
 #include <thread>
 
+#include <unistd.h>
+
 namespace gatel0rd {
 
 Tape::~Tape() { std::free(memory); }
@@ -27,7 +29,7 @@ namespace {
 // Threads that wait for work; the caller works too. One job at a time.
 class Pool {
   public:
-    void run(int blocks, int threads, void (*work)(void*, int, int), void* context) {
+    void run(int blocks, int threads, void (*work)(void*, int), void* context) {
         std::lock_guard<std::mutex> one_at_a_time(callers_);
         {
             std::lock_guard<std::mutex> lock(mutex_);
@@ -40,7 +42,7 @@ class Pool {
             ++generation_;
         }
         wake_.notify_all();
-        take(0);
+        take();
         spin([this] { return active_.load(std::memory_order_acquire) == 0; });
         std::unique_lock<std::mutex> lock(mutex_);
         done_.wait(lock, [this] { return active_ == 0; });
@@ -54,9 +56,9 @@ class Pool {
         while (!ready() && std::chrono::steady_clock::now() < end)
             for (int k = 0; k < 32; ++k) __asm__ volatile("" ::: "memory");
     }
-    void take(int worker) {
+    void take() {
         try {
-            for (int block; (block = next_.fetch_add(1)) < blocks_;) work_(context_, block, worker);
+            for (int block; (block = next_.fetch_add(1)) < blocks_;) work_(context_, block);
         } catch (...) {
             std::lock_guard<std::mutex> lock(mutex_);
             error_ = std::current_exception();
@@ -71,7 +73,7 @@ class Pool {
                 seen = generation_;
                 if (worker > helpers_) continue;
             }
-            take(worker);
+            take();
             std::lock_guard<std::mutex> lock(mutex_);
             if (--active_ == 0) done_.notify_one();
         }
@@ -80,7 +82,7 @@ class Pool {
     std::mutex callers_, mutex_;
     std::condition_variable wake_, done_;
     std::vector<std::thread> threads_;
-    void (*work_)(void*, int, int) = nullptr;
+    void (*work_)(void*, int) = nullptr;
     void* context_ = nullptr;
     int blocks_ = 0, helpers_ = 0;
     std::atomic<int> next_{0}, active_{0};
@@ -90,13 +92,20 @@ class Pool {
 
 }  // namespace
 
-void parallel_blocks(int blocks, int threads, void (*work)(void*, int, int), void* context) {
+void parallel_blocks(int blocks, int threads, void (*work)(void*, int), void* context) {
     if (threads > blocks) threads = blocks;
     if (threads <= 1) {
-        for (int block = 0; block < blocks; ++block) work(context, block, 0);
+        for (int block = 0; block < blocks; ++block) work(context, block);
         return;
     }
-    static Pool* pool = new Pool;  // never destroyed: its threads wait until the process ends
+    // never destroyed: its threads wait until the process ends; a forked child has none of them and starts anew
+    static Pool* pool = nullptr;
+    static pid_t owner = 0;
+    static std::mutex guard;
+    {
+        std::lock_guard<std::mutex> lock(guard);
+        if (owner != getpid()) pool = new Pool, owner = getpid();
+    }
     pool->run(blocks, threads, work, context);
 }
 

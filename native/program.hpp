@@ -13,9 +13,10 @@ enum class Op : int {
     add,       // dst = act(a + b)
     multiply,  // dst = a * b
     blend,     // dst = a * b + (1 - a) * c
+    select,    // dst = b where a is not 0, else c: unlike blend it never looks at the other one
     axpy,      // dst = a + scalar * b
     activate,  // dst = act(a)
-    clear,     // dst = a * (1 - b)
+    clear,     // dst = a where b is 0, else 0
     due,       // dst = 1 where the clock a is a multiple of the unit's period, else 0; no gradient
     tick,      // dst = (a + 1) mod scalar; no gradient
     normal,    // dst = scalar * standard normal numbers of the run's stream; no gradient
@@ -51,7 +52,7 @@ struct Instruction {
     Act act = Act::none;
     int dst = -1, a = -1, b = -1, c = -1;
     double scalar = 0;
-    int slot = -1;
+    int slot = -1;  // of a loss; of normal and bernoulli: which stream of random numbers
     int linear = -1;          // number of this linear instruction in its section
     int derivative_row = -1;  // where its d loss / d (W·input) is kept for the weight gradients
     std::vector<Term> terms;
@@ -142,7 +143,6 @@ struct Backend {
     void (*draw_normal)(void* out, int steps, int batch, int size, std::uint64_t seed, std::uint64_t counter, double scale);
     void (*draw_bernoulli)(void* out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability);
     void (*activate)(int act, const void* in, void* out, std::size_t count);
-    double (*multiply_rate)(double seconds);  // GFLOP/s of the linear kernel, for benchmarks
 };
 
 const Backend& backend_baseline(bool wide);
@@ -151,6 +151,6 @@ const Backend& backend_avx2(bool wide);
 const Backend& backend_avx512(bool wide);
 #endif
 
-void parallel_blocks(int blocks, int threads, void (*work)(void* context, int block, int worker), void* context);
+void parallel_blocks(int blocks, int threads, void (*work)(void* context, int block), void* context);
 
 }  // namespace gatel0rd

@@ -13,12 +13,12 @@ from conftest import INPUT, OUTPUT, B, H, T
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatel0rd import GateL0RD, WorldModel, engine
+from gatel0rd import GateL0RD, WorldModel, cells, engine
 from gatel0rd.cells import build_cell
 from gatel0rd.config import CellConfig, WorldModelConfig
 from gatel0rd.engine import EngineUnavailableError, native
 from gatel0rd.engine.training import draw_feed, draw_noise
-from gatel0rd.program import ACTIVATIONS
+from gatel0rd.program import ACTIVATIONS, Builder, Program
 from gatel0rd.unroll import unroll
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -373,6 +373,138 @@ def test_replaced_weights_are_used_and_other_shapes_noticed(generator):
     cell.output_net = torch.nn.Linear(INPUT + H, H + 1)
     with pytest.raises(ValueError, match=r"output_net\.weight has shape \(3, 5\); it had \(2, 5\)"):
         rnn(x)
+
+
+def test_what_is_masked_out_may_be_anything(generator):
+    """NaN in padding, before a reset, or where a prediction is fed, is never looked at."""
+    nan = float("nan")
+    cell = build_cell(CellConfig(hidden_size=4), INPUT, OUTPUT, dtype=torch.float64)
+    x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
+    x[4:, 2] = nan
+    active = torch.ones(T, B, dtype=torch.bool)
+    active[4:, 2] = False
+    result = engine.unroll(cell, x, active=active, engine="native")
+    assert result.state[0].isfinite().all()
+    assert torch.equal(result.state[0][2], result.latents[3, 2])
+    resets = torch.zeros(2, B, dtype=torch.bool)
+    resets[0] = True
+    broken = (torch.full((B, 4), nan, dtype=torch.float64),)
+    assert engine.unroll(cell, x[:2], broken, resets=resets, engine="native").outputs.isfinite().all()
+    model = WorldModel(WorldModelConfig(observation_size=3, action_size=2), engine="native", dtype=torch.float64)
+    observations = torch.randn(T, B, 3, dtype=torch.float64, generator=generator)
+    actions = torch.randn(T, B, 2, dtype=torch.float64, generator=generator)
+    expected = model.free_run(observations, actions).predictions
+    observations[1:] = nan
+    assert torch.equal(model.free_run(observations, actions).predictions, expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda cell, x: engine.unroll(cell, x[..., :2]), r"a sequence has shape \(7, 5, 2\); expected \(7, 5, 3\)"),
+        (
+            lambda cell, x: engine.unroll(cell, x, noise=x[:3, :, :1]),
+            r"a sequence has shape \(3, 5, 1\); expected \(7, 5, 4\)",
+        ),
+        (lambda cell, x: engine.unroll(cell, x, (x[0, :1, :1].repeat(1, 4),)), r"an initial state has shape \(1, 4\)"),
+        (lambda cell, x: engine.unroll(cell, x, resets=torch.ones(T, 1)), r"a sequence has shape \(7, 1, 1\)"),
+    ],
+)
+def test_wrong_shapes_never_reach_the_compiled_code(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(build_cell(CellConfig(hidden_size=4), INPUT, OUTPUT), torch.zeros(T, B, INPUT))
+
+
+def test_too_few_steps_for_f_init_are_an_error():
+    model = WorldModel(WorldModelConfig(observation_size=3, action_size=2, init_steps=2), engine="native")
+    with pytest.raises(ValueError, match="the sequences have 1 time steps; the first 2 are needed"):
+        model(torch.zeros(1, B, 3), torch.zeros(1, B, 2))
+    with pytest.raises(ValueError, match="init_steps is 0"):
+        WorldModel(WorldModelConfig(observation_size=3, action_size=2, init_steps=0))
+
+
+def test_no_memory_is_kept_where_no_gradient_is_wanted(monkeypatch):
+    made = []
+    real = native.module().Tape
+    monkeypatch.setattr(native.module(), "Tape", lambda: made.append(1) or real(), raising=False)
+    rnn, x = GateL0RD(INPUT, H, engine="native"), torch.zeros(T, B, INPUT)
+    with torch.no_grad():
+        rnn(x)
+    assert made == []
+    rnn(x)
+    assert made == [1]
+
+
+def test_what_a_program_would_not_see_falls_back(generator):
+    x = torch.randn(T, B, INPUT, generator=generator)
+    rnn = GateL0RD(INPUT, H).eval()
+    plain = rnn(x)[0]
+    handle = rnn.stack.layers[0].output_net.register_forward_hook(lambda module, given, output: output + 1)
+    assert not torch.equal(rnn(x)[0], plain)
+    handle.remove()
+    assert torch.equal(rnn(x)[0], plain)
+
+    class Louder(cells.GateL0RD):
+        def forward(self, x_t, state, noise_t=None):
+            step = super().forward(x_t, state, noise_t)
+            return step._replace(output=2 * step.output)
+
+    louder = Louder(INPUT, H).eval()
+    louder.load_state_dict(rnn.stack.layers[0].state_dict())
+    torch.testing.assert_close(engine.unroll(louder, x).outputs, 2 * plain)
+    with pytest.raises(EngineUnavailableError, match="Louder overrides forward but not program"):
+        engine.unroll(louder, x, engine="native")
+
+
+def test_a_gate_changed_later_is_a_new_program(generator):
+    x = torch.randn(T, B, INPUT, generator=generator)
+    rnn, plain = (GateL0RD(INPUT, H, engine=choice).eval() for choice in ("native", "torch"))
+    plain.load_state_dict(rnn.state_dict())
+    for gate in ("retanh", "sigmoid", "heaviside", "retanh"):
+        for layer in (rnn, plain):
+            layer.stack.layers[0].gate = gate
+        torch.testing.assert_close(rnn(x)[0], plain(x)[0], rtol=1e-5, atol=1e-7)
+
+
+def test_dropout_and_cells_without_a_program_are_named_as_reasons(generator):
+    x = torch.randn(T, B, INPUT, generator=generator)
+    rnn = GateL0RD(INPUT, H, num_layers=2, dropout=0.5, engine="native")
+    with pytest.raises(EngineUnavailableError, match="a cell has no program, or dropout is on"):
+        rnn(x)
+    assert rnn.eval()(x)[0].shape == (T, B, H)
+
+
+def test_a_clock_that_is_out_of_range_is_taken_modulo(generator):
+    cell = cells.Clockwork(INPUT, 8, dtype=torch.float64)
+    x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
+    state = (torch.zeros(B, 8, dtype=torch.float64), torch.full((B, 1), 9.0, dtype=torch.float64))
+    assert_near(engine.unroll(cell, x, state, engine="native").outputs, unroll(cell, x, state).outputs)
+
+
+def test_builders_notice_values_that_do_not_fit():
+    program = Program()
+    build = Builder(torch.nn.Identity(), program, program.body)
+    two, three = build.value(2), build.value(3)
+    for wrong in (
+        lambda: build.add(two, three),
+        lambda: build.multiply(three, two),
+        lambda: build.blend(two, three, three),
+        lambda: build.select(build.value(1), two, three),
+        lambda: build.axpy(two, three, 0.1),
+        lambda: build.clear(three, two),
+    ):
+        with pytest.raises(ValueError, match="rows"):
+            wrong()
+    with pytest.raises(ValueError, match="the generator has room for 16380"):
+        build.normal(20000, 1.0)
+
+
+def test_two_sources_of_noise_in_one_program_are_two_streams():
+    program = Program()
+    build = Builder(torch.nn.Identity(), program, program.body)
+    build.normal(3, 1.0)
+    build.normal(3, 1.0)
+    assert [instruction.slot for instruction in program.body.instructions] == [0, 1]
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 5e-7), (torch.float64, 1e-15)])

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +13,7 @@ import torch
 
 from gatel0rd.config import CellConfig, DataRecipe, TrainConfig, WorldModelConfig
 from gatel0rd.data import Dataset, generate
+from gatel0rd.engine import EngineUnavailableError
 from gatel0rd.engine.training import draw_feed, draw_noise
 from gatel0rd.files import FileError, load_arrays
 from gatel0rd.models import WorldModel
@@ -125,7 +128,9 @@ def test_killed_for_real_and_resumed_equals_uninterrupted(data, tmp_path):
     whole = trainer(data, tmp_path / "whole")
     whole.run()
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path / "killed")], cwd="tests", env={"OMP_NUM_THREADS": "1"}
+        [sys.executable, "-c", KILLED, str(tmp_path / "killed")],
+        cwd="tests",
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert killed.returncode == -9
     resumed = trainer(data, tmp_path / "killed")
@@ -219,11 +224,38 @@ def test_compiled_steps_equal_pytorchs(name, penalty, teacher_forcing, data):
 
 def test_a_penalty_that_is_no_sum_is_computed_outside_the_program(data):
     config = replace(CONFIG, penalty="squared_mean")
-    (_, stepper), _ = steppers(data, config=config, dtype=torch.float32)
+    ((_, stepper),) = steppers(data, config=config, engines=("auto",), dtype=torch.float32)
     assert isinstance(stepper, TorchStepper)
-    assert stepper.model.engine == "native"
+    with pytest.raises(EngineUnavailableError, match="the penalty 'squared_mean', which is not a sum"):
+        steppers(data, config=config, engines=("native",))
     terms = stepper.step(torch.arange(8), probability=0.5, counter=0, generator=torch.Generator().manual_seed(0))
     assert 0 < terms["penalty"] < 1
+
+
+def test_frozen_parameters_stay_as_they_are(data):
+    for engine in ("auto", "torch"):
+        world = WorldModel(MODEL)
+        world.post.requires_grad_(False)
+        before = world.post[0].weight.clone()
+        stepper = make_stepper(world, CONFIG, *time_first(data, MODEL), seed=0, engine=engine)
+        stepper.step(torch.arange(8), probability=0.5, counter=0, generator=torch.Generator().manual_seed(0))
+        assert torch.equal(world.post[0].weight, before)
+    with pytest.raises(EngineUnavailableError, match="frozen parameters"):
+        make_stepper(world, CONFIG, *time_first(data, MODEL), seed=0, engine="native")
+
+
+def test_batches_are_taken_by_any_valid_index(data):
+    ((world, stepper),) = steppers(data, engines=("native",))
+    twin = copy.deepcopy(world)
+    other = make_stepper(twin, CONFIG, *(t.double() for t in time_first(data, MODEL)), seed=7, engine="native")
+    index = torch.arange(64)
+    keywords = {"probability": 0.5, "counter": 0, "generator": torch.Generator()}
+    assert stepper.step(index[::2], **keywords) == other.step(index[::2].clone(), **keywords)
+    with pytest.raises(IndexError, match="the batch names sequences 0 to 64 of 64"):
+        stepper.step(torch.arange(65), **keywords)
+    world.load_state_dict(twin.state_dict(), assign=True)
+    with pytest.raises(RuntimeError, match="parameters were replaced after training began"):
+        stepper.step(index, **keywords)
 
 
 def test_teacher_forcing_feeds_what_full_sampling_feeds(data):

@@ -256,7 +256,7 @@ GROUPS: dict[str, Callable[[int], Iterator[Row]]] = {
     "compile": compile_rows,
     "jax": jax_rows,
 }
-ONE_THREAD_ONLY = {"growth", "peak", "compile", "jax"}
+ONE_THREAD_ONLY = {"compile", "jax"}
 
 
 def run(only: str | None, on_row: Callable[[Row], None]) -> list[Row]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
+# one thread, as for everybody in a row of one thread; read when JAX is imported
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 import jax
 import jax.numpy as jnp
 from torch import Tensor, nn

@@ -14,7 +14,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 OPS = (
-    "linear", "add", "multiply", "blend", "axpy", "activate", "clear", "due", "tick", "normal", "bernoulli",
+    "linear", "add", "multiply", "blend", "select", "axpy", "activate", "clear", "due", "tick", "normal", "bernoulli",
     "squared_error", "count_open", "sum_absolute", "sum_squares",
 )  # fmt: skip
 ACTIVATIONS = ("none", "tanh", "sigmoid", "retanh", "heaviside")
@@ -71,6 +71,20 @@ class Program:
     loss_slots: int = 0
 
 
+MOST_NOISE = 16380
+"""Features of noise for which the generator's counter has room."""
+
+
+def _same_size(a: Value, b: Value) -> None:
+    if a.size != b.size:
+        raise ValueError(f"values of {a.size} and {b.size} rows do not go together")
+
+
+def _row_or_same(a: Value, b: Value) -> None:
+    if a.size not in (1, b.size):
+        raise ValueError(f"a value of {a.size} rows does not go with one of {b.size}; expected 1 or {b.size}")
+
+
 class Builder:
     """Writes instructions into one section of a program.
 
@@ -123,9 +137,13 @@ class Builder:
             masks: weight name -> buffer of the module that it is multiplied by, entry by entry.
         """
         first, size = rows
+        if addend is not None and addend.size != size:
+            raise ValueError(f"the addend has {addend.size} rows; expected {size}")
         terms = []
         for name, inputs in weights:
             number, shape = self._parameter(module, name, (masks or {}).get(name))
+            if not 0 <= first <= first + size <= shape[0]:
+                raise ValueError(f"{name} has {shape[0]} rows; {size} from row {first} on are not there")
             column = 0
             for value in inputs:
                 terms.append((value.index, number, first * shape[1] + column, shape[1]))
@@ -160,18 +178,29 @@ class Builder:
 
     def add(self, a: Value, b: Value, act: Activation = "none") -> Value:
         """act(a + b)."""
+        _same_size(a, b)
         return self._emit("add", self.value(a.size), a, b, act=act)
 
     def multiply(self, a: Value, b: Value) -> Value:
         """a·b; b may have one row."""
+        _row_or_same(b, a)
         return self._emit("multiply", self.value(a.size), a, b)
 
     def blend(self, gate: Value, yes: Value, no: Value) -> Value:
         """gate·yes + (1 - gate)·no; the gate may have one row."""
+        _same_size(yes, no)
+        _row_or_same(gate, yes)
         return self._emit("blend", self.value(yes.size), gate, yes, no)
+
+    def select(self, where: Value, yes: Value, no: Value) -> Value:
+        """``yes`` where ``where`` (which may have one row) is not 0, else ``no``, whatever the other one is."""
+        _same_size(yes, no)
+        _row_or_same(where, yes)
+        return self._emit("select", self.value(yes.size), where, yes, no)
 
     def axpy(self, a: Value, b: Value, scalar: float) -> Value:
         """a + scalar·b."""
+        _same_size(a, b)
         return self._emit("axpy", self.value(a.size), a, b, scalar=scalar)
 
     def activate(self, a: Value, act: Activation) -> Value:
@@ -179,7 +208,8 @@ class Builder:
         return self._emit("activate", self.value(a.size), a, act=act)
 
     def clear(self, a: Value, where: Value) -> Value:
-        """a where the one row of ``where`` is 0, and 0 where it is 1."""
+        """a where the one row of ``where`` is 0, and 0 elsewhere."""
+        _row_or_same(where, a)
         return self._emit("clear", self.value(a.size), a, where)
 
     def due(self, clock: Value, periods: Sequence[int]) -> Value:
@@ -201,11 +231,13 @@ class Builder:
 
     def normal(self, size: int, scale: float) -> Value:
         """Normal numbers from the run's counter-based generator."""
-        return self._emit("normal", self.value(size), scalar=scale)
+        if size > MOST_NOISE:
+            raise ValueError(f"noise has {size} features; the generator has room for {MOST_NOISE}")
+        return self._emit("normal", self.value(size), scalar=scale, slot=self._count("normal"))
 
     def bernoulli(self, always: int = 0) -> Value:
         """One row that is 1 with the run's probability, else 0; always 1 at the first ``always`` steps."""
-        return self._emit("bernoulli", self.value(1), scalar=always)
+        return self._emit("bernoulli", self.value(1), scalar=always, slot=self._count("bernoulli"))
 
     def loss(self, op: str, a: Value, b: Value | None = None) -> int:
         """Add up a loss term over time, batch and features; returns its slot."""
@@ -234,6 +266,9 @@ class Builder:
             Instruction(op, i_dst, i_a, i_b, i_c, act, scalar, slot, terms, biases, periods)
         )
         return dst if dst is not None else Value(-1, 0)
+
+    def _count(self, op: str) -> int:
+        return sum(instruction.op == op for instruction in self.section.instructions)
 
     def _parameter(self, module: nn.Module, name: str, mask: str | None = None) -> tuple[int, tuple[int, ...]]:
         path = self._paths[id(module)]

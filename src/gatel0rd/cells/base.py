@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import torch
@@ -70,6 +71,10 @@ class Cell(nn.Module, ABC):
         ``state`` are the values of the state's tensors, and :meth:`state_program` says how they start.
         """
         return None
+
+    def program_key(self) -> Hashable:
+        """What the program depends on and may change after the first call."""
+        return ()
 
     def state_program(self, build: Builder, latents: Value) -> Values:
         """:meth:`state_from` as instructions: here, the latents are the state."""

@@ -58,7 +58,7 @@ class Clockwork(TorchLikeCell):
         h_tm1, clock = state
         candidate = self.projections_program(build, x, h_tm1, 0, "tanh", mask="connections")
         due = build.due(clock, [int(period) for period in self.periods.tolist()])
-        h_t = build.blend(due, candidate, h_tm1)
+        h_t = build.select(due, candidate, h_tm1)
         return ProgramStep(h_t, (h_t, build.tick(clock, self.common_period)), None)
 
     def state_program(self, build: Builder, latents: Value) -> Values:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import torch
 from torch import Tensor, nn
 
@@ -58,7 +60,6 @@ class GateL0RD(Cell):
         self.state_sizes = (hidden_size,)
         self.noise_std = noise_std
         self.gate, self.net_layers = gate, net_layers
-        self.gate_function = GATES[gate]
 
         both, widths = input_size + hidden_size, fan_in_widths(net_layers, hidden_size)
         options = {"bias": bias, "device": device, "dtype": dtype}
@@ -71,7 +72,7 @@ class GateL0RD(Cell):
         (h_tm1,) = state
         xh = torch.cat([x_t, h_tm1], dim=-1)
         s_t = self.gate_net(xh) if noise_t is None else self.gate_net(xh) + noise_t
-        gate = self.gate_function(s_t)  # Λ(s_t), [B, H]
+        gate = GATES[self.gate](s_t)  # Λ(s_t), [B, H]
         # this form keeps h bit-exact where the gate is 0: 0·r + 1·h
         h_t = gate * self.recommendation_net(xh) + (1 - gate) * h_tm1
         xh = torch.cat([x_t, h_t], dim=-1)
@@ -79,6 +80,9 @@ class GateL0RD(Cell):
         if self.output_gate_net is not None:
             y_t = y_t * torch.sigmoid(self.output_gate_net(xh))
         return Step(y_t, (h_t,), gate)
+
+    def program_key(self) -> Hashable:
+        return self.gate
 
     def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep:
         (h_tm1,) = state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
 import torch
@@ -53,6 +53,9 @@ class Stack(Cell):
             if step.gates is not None:
                 gates.append(step.gates)
         return Step(x_t, next_state, torch.cat(gates, dim=-1) if gates else None)
+
+    def program_key(self) -> Hashable:
+        return (self.dropout > 0 and self.training, *(cell.program_key() for cell in self.cells))
 
     def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep | None:
         cells = self.cells

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from gatel0rd.cells.base import Cell
 from gatel0rd.engine import native
 from gatel0rd.program import ACTIVATIONS, OPS, Program, Section
 
 View = tuple[int, int, int, int]
 NOTHING: View = (0, 0, 0, 0)
 DTYPES = (torch.float32, torch.float64)
+MOST_STEPS = 2**20
+"""Time steps for which the engine's random numbers do not repeat."""
 
 
 class Results(NamedTuple):
@@ -59,11 +63,36 @@ class Compiled:
 
     def run(self, root: nn.Module, sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> Results:
         """Run over time. Shape: sequences [T, B, ·], initials [B, ·]; gradients flow as through any operation."""
+        self.check(sequences, initials)
         parameters = self.parameters(root)
+        inputs = (*sequences, *initials, *parameters)
+        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
         apply: Any = _Run.apply
-        tensors = apply(self, self.masks(root), len(sequences), len(initials), *sequences, *initials, *parameters)
+        tensors = apply(self, self.masks(root), keep, len(sequences), len(initials), *inputs)
         count = len(self.program.outputs)
         return Results(tensors[:count], tensors[count:])
+
+    def check(self, sequences: Sequence[Tensor], initials: Sequence[Tensor], shift: int = 0) -> None:
+        """Compare shapes with what the program will read; it reads memory without asking again.
+
+        ``shift``: how many time steps more than the program runs for the sequences must have.
+        """
+        program = self.program
+        steps, batch = sequences[0].shape[:2]
+        wanted = {tensor: program.body.shapes[value][0] for value, tensor, _ in program.sequence_loads}
+        for tensor, size in wanted.items():
+            if sequences[tensor].shape != (steps, batch, size):
+                found = tuple(sequences[tensor].shape)
+                raise ValueError(f"a sequence has shape {found}; expected ({steps}, {batch}, {size})")
+        for value, tensor, time in program.initial_loads:
+            size = program.prologue.shapes[value][0]
+            if time >= steps - shift:
+                raise ValueError(f"the sequences have {steps - shift} time steps; the first {time + 1} are needed")
+            if time < 0 and initials[tensor].shape != (batch, size):
+                found = tuple(initials[tensor].shape)
+                raise ValueError(f"an initial state has shape {found}; expected ({batch}, {size})")
+        if steps >= MOST_STEPS:
+            raise ValueError(f"the sequences have {steps} time steps; at most {MOST_STEPS - 1} can be run at once")
 
 
 class _Run(torch.autograd.Function):
@@ -72,6 +101,7 @@ class _Run(torch.autograd.Function):
         ctx: Any,
         compiled: Compiled,
         masks: list[Tensor | None],
+        keep: bool,
         num_sequences: int,
         num_initials: int,
         *tensors: Tensor,
@@ -83,7 +113,7 @@ class _Run(torch.autograd.Function):
         steps, batch = like.shape[:2]
         outputs = tuple(like.new_empty(steps, batch, value.size) for value in compiled.program.outputs)
         finals = tuple(like.new_empty(batch, value.size) for value in compiled.program.finals)
-        tape = native.module().Tape() if any(ctx.needs_input_grad) else None
+        tape = native.module().Tape() if keep else None
         mask_pointers = [0 if mask is None else mask.data_ptr() for mask in masks]
         if batch > 0:
             compiled.native.forward(
@@ -114,7 +144,7 @@ class _Run(torch.autograd.Function):
         tensors = ctx.saved_tensors
         sequences, initials = tensors[:num_sequences], tensors[num_sequences : num_sequences + num_initials]
         parameters = tensors[num_sequences + num_initials :]
-        wanted = ctx.needs_input_grad[4:]
+        wanted = ctx.needs_input_grad[5:]
         like = sequences[0]
         steps, batch = like.shape[:2]
         inputs = (*sequences, *initials)
@@ -151,7 +181,7 @@ class _Run(torch.autograd.Function):
             for k, part in enumerate(flat.split(sizes)):
                 if wanted[len(inputs) + k]:
                     parameter_gradients[k] = part.view(parameters[k].shape)
-        return (None, None, None, None, *input_gradients, *parameter_gradients)
+        return (None, None, None, None, None, *input_gradients, *parameter_gradients)
 
 
 class ProgramCache(dict[Hashable, Compiled | None]):
@@ -163,16 +193,26 @@ class ProgramCache(dict[Hashable, Compiled | None]):
     def __reduce__(self) -> Any:
         return ProgramCache, ()
 
-    def get_or_make(self, key: Hashable, make: Callable[[], Program | None]) -> Compiled | None:
-        """The program under this key; None if the module cannot be described as one."""
+    def get_or_make(
+        self, key: Hashable, make: Callable[[], Program | None], engine: native.EngineName
+    ) -> Compiled | None:
+        """The program under this key; None (an error with ``native``) if the module cannot be described as one."""
         if key not in self:
             program = make()
             self[key] = None if program is None else Compiled(program)
+        if self[key] is None and engine == "native":
+            raise native.EngineUnavailableError(
+                "engine='native' cannot be used: a cell has no program, or dropout is on; choose engine='auto'"
+            )
         return self[key]
 
 
-def can_run(engine: native.EngineName, tensors: Sequence[Tensor]) -> bool:
-    """Whether the compiled engine takes these tensors; asked for by name, the reason against it is an error."""
+def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Module) -> bool:
+    """Whether the compiled engine takes these tensors and this module; asked for by name, a reason against is an error.
+
+    ``module`` is what would run as a program: hooks inside it, or a cell whose step was overridden without its program,
+    would not be seen.
+    """
     native.check_name(engine)
     if engine == "torch":
         return False
@@ -181,7 +221,7 @@ def can_run(engine: native.EngineName, tensors: Sequence[Tensor]) -> bool:
             native.module()
         native.warn_once()
         return False
-    reason = _against(tensors)
+    reason = _against(tensors) or _against_module(module)
     if reason and engine == "native":
         raise native.EngineUnavailableError(f"engine='native' cannot be used: {reason}; choose engine='auto'")
     return not reason
@@ -204,6 +244,26 @@ def _against(tensors: Sequence[Tensor]) -> str:
     if len({tensor.dtype for tensor in tensors}) > 1:
         return "tensors are of different types"
     return ""
+
+
+def _against_module(module: nn.Module) -> str:
+    for part in module.modules():
+        if part is not module and (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks):
+            return f"{type(part).__name__} has hooks"
+        if isinstance(part, Cell) and not _program_is_current(type(part)):
+            return f"{type(part).__name__} overrides forward but not program"
+    return ""
+
+
+@functools.cache
+def _program_is_current(kind: type[Cell]) -> bool:
+    """Whether the program was written with, or after, the step that it describes."""
+    order = kind.__mro__
+
+    def home(name: str) -> int:
+        return next(index for index, parent in enumerate(order) if name in vars(parent))
+
+    return home("program") <= home("forward")
 
 
 def _resolve(root: nn.Module, name: str) -> Tensor:

@@ -20,7 +20,7 @@ class FlatTrainer:
     Args:
         module: whose parameters the program uses; all of them.
         program: with loss slots and no outputs that anyone reads.
-        sequences: tensors [T, N, ·] from which batches are taken by index, without copies.
+        sequences: tensors [T + 1, N, ·] from which batches are taken by index, without copies.
         steps: time steps of the program.
         seed: of noise and sampling masks. The numbers do not depend on the number of threads.
     """
@@ -37,11 +37,14 @@ class FlatTrainer:
         self.flat = flatten(self.parameters)
         self.gradient, self.mean, self.square = (torch.zeros_like(self.flat) for _ in range(3))
         self.masks = self.compiled.masks(module)
+        self.compiled.check(sequences, [], shift=1)
+        self.module, self.count = module, sequences[0].shape[1]
         self.sequences, self.steps, self.seed = list(sequences), steps, seed
         self.wide = self.flat.dtype == torch.float64
         # addresses stay what they are: parameters are views of the flat buffer from now on
         self._views = [_view(sequence) for sequence in self.sequences]
         self._parameters = [parameter.data_ptr() for parameter in self.parameters]
+        self._first = next(module.parameters()).data_ptr()
         self._masks = [0 if mask is None else mask.data_ptr() for mask in self.masks]
         self.updates = 0
 
@@ -54,6 +57,12 @@ class FlatTrainer:
             weights: factor of each loss sum in the total.
             counter: number of this batch, from which its random numbers follow.
         """
+        if index.dtype != torch.int64 or not index.is_contiguous():
+            index = index.to(torch.int64).contiguous()
+        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.count:
+            raise IndexError(f"the batch names sequences {int(index.min())} to {int(index.max())} of {self.count}")
+        if next(self.module.parameters()).data_ptr() != self._first:
+            raise RuntimeError("the module's parameters were replaced after training began; make a new trainer")
         losses: list[float] = self.compiled.native.train(
             self.wide,
             self.steps,

@@ -31,10 +31,10 @@ def unroll(
     """
     start = cell.initial_state(x.shape[1], x) if state is None else state
     floats = [tensor for tensor in (x, noise, *start, *cell.parameters()) if tensor is not None]
-    if len(x) > 0 and can_run(engine, floats):
-        key = (noise is not None, resets is not None, active is not None, cell.training)
+    if len(x) > 0 and can_run(engine, floats, cell):
+        use = (noise is not None, resets is not None, active is not None)
         cache = ProgramCache() if cache is None else cache
-        compiled = cache.get_or_make(key, lambda: cell_program(cell, *key[:3]))
+        compiled = cache.get_or_make((use, cell.program_key()), lambda: cell_program(cell, *use), engine)
         if compiled is not None:
             masks = [mask.to(x.dtype).unsqueeze(-1) for mask in (resets, active) if mask is not None]
             sequences = [x, *([] if noise is None else [noise]), *masks]
@@ -65,7 +65,7 @@ def cell_program(cell: Cell, with_noise: bool, with_resets: bool, with_active: b
         return None
     leaving = step.state
     if active is not None:
-        leaving = tuple(build.blend(active, new, old) for new, old in zip(step.state, state, strict=True))
+        leaving = tuple(build.select(active, new, old) for new, old in zip(step.state, state, strict=True))
     for start, enter, leave in zip(initial, entering, leaving, strict=True):
         program.states.append((start.index, enter.index, leave.index))
     program.outputs = [step.output, cell.latents_program(build, leaving)]

@@ -58,6 +58,8 @@ class WorldModel(nn.Module):
     ) -> None:
         super().__init__()
         check_name(engine)
+        if config.init_steps < 1:
+            raise ValueError(f"init_steps is {config.init_steps}; the first input is always real, expected at least 1")
         self.config, self.engine = config, engine
         self._programs = ProgramCache()
         input_size, features = config.observation_size + config.action_size, config.feature_size
@@ -162,11 +164,12 @@ class WorldModel(nn.Module):
         """The closed loop, on the compiled engine where it can run."""
         tensors = [tensor for tensor in (observation, observations, actions, noise) if tensor is not None]
         start = [] if state is None else list(state)
-        if can_run(self.engine, [*tensors, *start, *self.parameters()]):
+        if can_run(self.engine, [*tensors, *start, *self.parameters()], self):
             use = (state is None, observations is not None, feed is not None, noise is not None)
             compiled = self._programs.get_or_make(
-                (use, self.training),
+                (use, self.core.program_key()),
                 lambda: rollout_program(self, from_inputs=use[0], real=use[1], feed=use[2], noise=use[3]),
+                self.engine,
             )
             if compiled is not None:
                 mask = None if feed is None else feed.to(actions.dtype).unsqueeze(-1)

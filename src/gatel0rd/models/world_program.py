@@ -75,7 +75,7 @@ class WorldProgram:
         build, model = self.build, self.model
         entering = [build.value(size) for size in model.core.state_sizes]
         predicted = build.value(self.config.observation_size)
-        fed = predicted if real is None else real if feed is None else build.blend(feed, real, predicted)
+        fed = predicted if real is None else real if feed is None else build.select(feed, real, predicted)
         features = build.mlp(model.pre, [action, fed])
         step = model.core.program(build, features, tuple(entering), noise)
         if step is None:

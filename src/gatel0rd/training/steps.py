@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gatel0rd.config import TrainConfig
-from gatel0rd.engine import EngineName, can_run
+from gatel0rd.engine import EngineName, EngineUnavailableError, can_run
 from gatel0rd.engine.training import FlatTrainer
 from gatel0rd.functional import PENALTIES, open_rate
 from gatel0rd.models.world_model import WorldModel
@@ -172,8 +172,15 @@ def make_stepper(
     engine: EngineName = "auto",
 ) -> Stepper:
     """The compiled step where it can run, else PyTorch's. Shape: observations [T + 1, N, O], actions [T + 1, N, A]."""
-    if can_run(engine, [observations, actions, *model.parameters()]):
-        program = training_program(model, teacher_forcing=config.teacher_forcing, penalty=config.penalty)
+    if can_run(engine, [observations, actions, *model.parameters()], model):
+        program = None
+        if all(parameter.requires_grad for parameter in model.parameters()):
+            program = training_program(model, teacher_forcing=config.teacher_forcing, penalty=config.penalty)
+        if program is None and engine == "native":
+            raise EngineUnavailableError(
+                f"engine='native' cannot train this: frozen parameters, a cell without a program, or the penalty "
+                f"{config.penalty!r}, which is not a sum; choose engine='auto'"
+            )
         if program is not None:
             sequences = [_by_sequence(tensor) for tensor in (actions, observations)]
             trainer = FlatTrainer(model, program, sequences, steps=len(observations) - 1, seed=seed)
