@@ -205,20 +205,8 @@ GATEL0RD_INLINE void linear_rows(const Linear<Real>& linear, Real* frame, int ro
         for (int p = 0; p < P; ++p) store(out + k * L + p * W, sum[k][p]);
 }
 
-template <class Real, Act act, int n> GATEL0RD_INLINE void activate_some(const Real* in, Real* out) {
-    V<Real> x[n];
-#pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) x[k] = load(in + k * width<Real>);
-    activated<Real, act, n>(x);
-#pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) store(out + k * width<Real>, x[k]);
-}
-
 template <class Real, Act act> GATEL0RD_INLINE void activate_all(const Real* in, Real* out, std::size_t count) {
-    constexpr int W = width<Real>;
-    std::size_t k = 0;
-    for (; k + 2 * W <= count; k += 2 * W) activate_some<Real, act, 2>(in + k, out + k);
-    for (; k < count; k += W) activate_some<Real, act, 1>(in + k, out + k);
+    for (std::size_t k = 0; k < count; k += width<Real>) store(out + k, activated<Real, act>(load(in + k)));
 }
 
 template <class Real> GATEL0RD_INLINE void activate_rows(Act act, const Real* in, Real* out, int rows) {

@@ -58,85 +58,41 @@ template <class Real> GATEL0RD_INLINE void exponentials(V<Real> x, V<Real>& minu
     exponential = polynomial * scale + scale;
 }
 
-// numerator / denominator for several vectors with one division; denominators must be of ordinary size
-template <class Real, int n> GATEL0RD_INLINE void divide(V<Real> (&numerator)[n], const V<Real> (&denominator)[n]) {
-    static_assert(n == 1 || n == 2 || n == 4, "pairs, and pairs of pairs");
-    if constexpr (n == 1) {
-        numerator[0] = numerator[0] / denominator[0];
-    } else if constexpr (n == 2) {
-        const V<Real> inverse = Real(1) / (denominator[0] * denominator[1]);
-        numerator[0] = numerator[0] * (inverse * denominator[1]);
-        numerator[1] = numerator[1] * (inverse * denominator[0]);
-    } else {
-        const V<Real> first = denominator[0] * denominator[1], second = denominator[2] * denominator[3];
-        const V<Real> inverse = Real(1) / (first * second);
-        const V<Real> of_first = inverse * second, of_second = inverse * first;
-        numerator[0] = numerator[0] * (of_first * denominator[1]);
-        numerator[1] = numerator[1] * (of_first * denominator[0]);
-        numerator[2] = numerator[2] * (of_second * denominator[3]);
-        numerator[3] = numerator[3] * (of_second * denominator[2]);
-    }
-}
-
 // In float32, x P(x^2) / Q(x^2) on [-9, 9], beyond which tanh rounds to 1: coefficients fitted to the least relative
 // error (2e-8); with rounding the result is good to 4e-7. In float64 through e^x - 1.
-template <int n> GATEL0RD_INLINE void tanh_of(V<float> (&x)[n]) {
-    V<float> denominator[n];
-#pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) {
-        // a NaN passes all comparisons below; beyond 9 the quotient grows with x and is cut at 1
-        const V<float> square = x[k] * x[k];
-        const V<float> z = square > 81.0f ? splat<float>(81.0f) : square;
-        const V<float> p = (((1.3354643661e-8f * z + 2.0609068026e-5f) * z + 3.4955871961e-3f) * z + 1.3381024836e-1f) * z + 9.9999997946e-1f;
-        denominator[k] = (((7.7765505869e-7f * z + 3.2856333396e-4f) * z + 2.5876978593e-2f) * z + 4.6714340430e-1f) * z + 1.0f;
-        x[k] = x[k] * p;
-    }
-    divide<float, n>(x, denominator);
-#pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) {
-        x[k] = x[k] > 1.0f ? splat<float>(1.0f) : x[k];
-        x[k] = x[k] < -1.0f ? splat<float>(-1.0f) : x[k];
-    }
+GATEL0RD_INLINE V<float> tanh_of(V<float> x) {
+    // a NaN passes all comparisons; beyond 9 the quotient grows with x and is cut at 1
+    const V<float> square = x * x;
+    const V<float> z = square > 81.0f ? splat<float>(81.0f) : square;
+    const V<float> p = (((1.3354643661e-8f * z + 2.0609068026e-5f) * z + 3.4955871961e-3f) * z + 1.3381024836e-1f) * z + 9.9999997946e-1f;
+    const V<float> q = (((7.7765505869e-7f * z + 3.2856333396e-4f) * z + 2.5876978593e-2f) * z + 4.6714340430e-1f) * z + 1.0f;
+    V<float> y = x * p / q;
+    y = y > 1.0f ? splat<float>(1.0f) : y;
+    return y < -1.0f ? splat<float>(-1.0f) : y;
 }
 
-template <int n> GATEL0RD_INLINE void tanh_of(V<double> (&x)[n]) {
-    using Real = double;
-    V<Real> m[n], e, denominator[n];
-#pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) {
-        exponentials<Real>(minus_absolute<Real>(x[k] + x[k]), m[k], e);
-        denominator[k] = m[k] + Real(2);
-    }
-    divide<Real, n>(m, denominator);  // tanh(-|x|)
-#pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) x[k] = (V<Real>)((I<Real>)m[k] ^ (~(I<Real>)x[k] & sign_bits<Real>()));
+GATEL0RD_INLINE V<double> tanh_of(V<double> x) {
+    V<double> m, e;
+    exponentials<double>(minus_absolute<double>(x + x), m, e);
+    const V<double> negative = m / (m + 2.0);  // tanh(-|x|)
+    return (V<double>)((I<double>)negative ^ (~(I<double>)x & sign_bits<double>()));
 }
 
-template <class Real, int n> GATEL0RD_INLINE void sigmoid_of(V<Real> (&x)[n]) {
-    V<Real> m, e, numerator[n], denominator[n];
-#pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) {
-        exponentials<Real>(minus_absolute<Real>(x[k]), m, e);
-        numerator[k] = choose<Real>(x[k] < 0, e, splat<Real>(1));
-        denominator[k] = e + Real(1);
-    }
-    divide<Real, n>(numerator, denominator);
-#pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) x[k] = numerator[k];
+template <class Real> GATEL0RD_INLINE V<Real> sigmoid_of(V<Real> x) {
+    V<Real> m, e;
+    exponentials<Real>(minus_absolute<Real>(x), m, e);
+    return choose<Real>(x < 0, e, splat<Real>(1)) / (e + Real(1));
 }
 
-// act(x) in place
-template <class Real, Act act, int n> GATEL0RD_INLINE void activated(V<Real> (&x)[n]) {
-    if constexpr (act == Act::tanh) {
-        tanh_of<n>(x);
-    } else if constexpr (act == Act::sigmoid) {
-        sigmoid_of<Real, n>(x);
-    } else if constexpr (act == Act::retanh) {
-        tanh_of<n>(x);
-        for (int k = 0; k < n; ++k) x[k] = x[k] > 0 ? x[k] : V<Real>{};
-    } else if constexpr (act == Act::heaviside) {
-        for (int k = 0; k < n; ++k) x[k] = choose<Real>(x[k] > 0, splat<Real>(1), V<Real>{});
+template <class Real, Act act> GATEL0RD_INLINE V<Real> activated(V<Real> x) {
+    if constexpr (act == Act::tanh) return tanh_of(x);
+    if constexpr (act == Act::sigmoid) return sigmoid_of<Real>(x);
+    if constexpr (act == Act::retanh) {
+        const V<Real> y = tanh_of(x);
+        return y < 0 ? V<Real>{} : y;  // keeps a NaN
     }
+    if constexpr (act == Act::heaviside) return choose<Real>(x > 0, splat<Real>(1), V<Real>{});
+    return x;
 }
 
 // d act(x) / dx, from y = act(x) alone; straight through for the step function

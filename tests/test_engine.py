@@ -210,6 +210,15 @@ def test_training_steps_give_the_same_bits_for_any_number_of_threads():
     assert torch.equal(*weights)
 
 
+@pytest.mark.parametrize("name", ["gatel0rd", "gru", "lstm", "clockwork"])
+def test_a_sequence_has_the_same_bits_alone_and_in_any_batch(name, generator):
+    cell = build_cell(CellConfig(name=name, hidden_size=8), INPUT, OUTPUT)
+    x = torch.randn(T, 40, INPUT, generator=generator)
+    whole = engine.unroll(cell, x, engine="native").outputs
+    for index in (0, 7, 15, 16, 39):
+        assert torch.equal(engine.unroll(cell, x[:, [index]], engine="native").outputs[:, 0], whole[:, index])
+
+
 def test_instruction_sets_agree(generator):
     cell = build_cell(CellConfig(hidden_size=9), INPUT, OUTPUT, dtype=torch.float64)
     x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
