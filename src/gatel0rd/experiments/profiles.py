@@ -37,7 +37,7 @@ PROFILES = {
     profile.name: profile
     for profile in (
         Profile(name="smoke", description="seconds, for tests", most_epochs=4, sequences=256, evaluations=4),
-        Profile(name="demo", description="two minutes per run", epoch_share=0.26, evaluations=25),
+        Profile(name="demo", description="a minute or two per run", epoch_share=0.2, evaluations=25),
         Profile(name="quick", description="four minutes per run", epoch_share=0.5, evaluations=25),
         Profile(name="paper", description="the paper's scale"),
     )
