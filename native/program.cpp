@@ -9,19 +9,68 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include <unistd.h>
 
 namespace gatel0rd {
 
-Tape::~Tape() { std::free(memory); }
+namespace {
+
+// Memory of tapes that are no longer used: large blocks are expensive to get from the system, page by page
+class Attic {
+  public:
+    void* take(std::size_t wanted, std::size_t& bytes) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        for (auto it = kept_.begin(); it != kept_.end(); ++it)
+            if (it->first >= wanted && it->first <= 2 * wanted) {
+                void* memory = it->second;
+                bytes = it->first;
+                total_ -= bytes;
+                kept_.erase(it);
+                return memory;
+            }
+        return nullptr;
+    }
+    void keep(void* memory, std::size_t bytes) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        kept_.emplace_back(bytes, memory);
+        total_ += bytes;
+        while (kept_.size() > 4 || total_ > most) {
+            total_ -= kept_.front().first;
+            std::free(kept_.front().second);
+            kept_.erase(kept_.begin());
+        }
+    }
+
+  private:
+    static constexpr std::size_t most = std::size_t(256) << 20;
+    std::mutex mutex_;
+    std::vector<std::pair<std::size_t, void*>> kept_;
+    std::size_t total_ = 0;
+};
+
+Attic& attic() {
+    static Attic* instance = new Attic;  // outlives every tape
+    return *instance;
+}
+
+}  // namespace
+
+Tape::~Tape() {
+    if (memory) attic().keep(memory, bytes);
+}
 
 void Tape::reserve(std::size_t wanted) {
     if (wanted <= bytes) return;
-    std::free(memory);
-    memory = std::aligned_alloc(64, (wanted + 63) / 64 * 64);
-    bytes = memory ? wanted : 0;
+    if (memory) attic().keep(memory, bytes);
+    bytes = 0;
+    memory = attic().take(wanted, bytes);
+    if (memory) return;
+    const std::size_t rounded = (wanted + 63) / 64 * 64;
+    memory = std::aligned_alloc(64, rounded);
     if (!memory) throw std::bad_alloc();
+    bytes = rounded;
 }
 
 namespace {

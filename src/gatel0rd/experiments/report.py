@@ -113,7 +113,7 @@ def make_report(
 def section(answer: Answer, directory: Path) -> Section:
     """An experiment's part of the page; its figures are written to ``directory``."""
     experiment = answer.experiment
-    suffix = "" if answer.preset == "text" else f", preset {answer.preset}"
+    scale = answer.profile if answer.preset == "text" else f"{answer.profile}, {answer.preset}"
     stem = f"{experiment.id.replace('/', '-')}-{answer.profile.replace(', ', '-').replace(' ', '-')}-{answer.preset}"
     cells = dict.fromkeys(line.cell for line in answer.lines)
     known = dict.fromkeys(variant.cell.name for variant in experiment.variants)
@@ -125,7 +125,7 @@ def section(answer: Answer, directory: Path) -> Section:
     return Section(
         id=experiment.id,
         anchor=stem,
-        title=experiment.title + suffix,
+        title=f"{experiment.title} ({scale})",
         question=experiment.question,
         claim=experiment.claim,
         scale=scale_note(answer),
