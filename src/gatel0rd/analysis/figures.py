@@ -94,6 +94,7 @@ def ratios(rows: Sequence[dict[str, Any]], *, title: str) -> Figure:
         axes.text(value * 1.05, place, f"{value:.3g}", va="center", fontsize=7)
     axes.set_xscale("log")
     axes.axvline(1, color="#444444", linewidth=0.8)
+    axes.set_axisbelow(True)
     axes.set(title=title, xlabel="times faster than the peer", xlim=(0.2, max([2, *values]) * 2))
     return figure
 
