@@ -59,8 +59,10 @@ class FlatTrainer:
         """
         if index.dtype != torch.int64 or not index.is_contiguous():
             index = index.to(torch.int64).contiguous()
-        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.count:
-            raise IndexError(f"the batch names sequences {int(index.min())} to {int(index.max())} of {self.count}")
+        if len(index):
+            low, high = (int(edge) for edge in index.aminmax())
+            if not 0 <= low <= high < self.count:
+                raise IndexError(f"the batch names sequences {low} to {high} of {self.count}")
         if next(self.module.parameters()).data_ptr() != self._first:
             raise RuntimeError("the module's parameters were replaced after training began; make a new trainer")
         losses: list[float] = self.compiled.native.train(
