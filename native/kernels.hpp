@@ -122,7 +122,7 @@ template <class Real> struct Block {
           count(std::min(lanes<Real>, context.run.batch - first)) {}
 };
 
-template <class Real> GATEL0RD_INLINE std::ptrdiff_t entry(const Run& run, int b) {
+GATEL0RD_INLINE std::ptrdiff_t entry(const Run& run, int b) {
     return run.index ? std::ptrdiff_t(run.index[b]) : b;
 }
 
@@ -135,7 +135,7 @@ static void read_rows(Real* rows, int size, const Strided& from, int t, const Bl
     if (block.count < L) std::fill(rows, rows + std::size_t(size) * L, Real(0));
     const Real* base = static_cast<const Real*>(from.data) + t * from.time;
     for (int l = 0; l < block.count; ++l) {
-        const std::ptrdiff_t b = indexed ? entry<Real>(run, block.first + l) : block.first + l;
+        const std::ptrdiff_t b = indexed ? entry(run, block.first + l) : block.first + l;
         const Real* source = base + b * from.batch;
         for (int f = 0; f < size; ++f) rows[f * L + l] = source[f * from.feature];
     }
@@ -793,18 +793,20 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
     alignas(64) Real alive[L];
     for (int l = 0; l < L; ++l) alive[l] = l < block.count ? Real(1) : Real(0);
 
-    auto add = [](const Real* from, Real* to, int size) {
-        for (int k = 0; k < size * L; k += width<Real>) store(to + k, load(to + k) + load(from + k));
+    // add what was carried to the gradient of each state, at the end of a step or in the prologue
+    auto add_carry = [&](const Section& section, int State::*which, Real* rows) {
+        const Real* from = carry;
+        for (const State& state : p.states) {
+            const Value& value = section.values[state.*which];
+            Real* to = rows + std::size_t(value.offset) * L;
+            for (int k = 0; k < value.size * L; k += width<Real>) store(to + k, load(to + k) + load(from + k));
+            from += std::size_t(value.size) * L;
+        }
     };
     for (int t = run.steps - 1; t >= 0; --t) {
         const Real* frame = block.frames + context.frame() * t;
         std::memset(gradient, 0, context.frame() * sizeof(Real));
-        const Real* from = carry;
-        for (const State& state : p.states) {
-            const Value& out = p.body.values[state.out];
-            add(from, gradient + std::size_t(out.offset) * L, out.size);
-            from += std::size_t(out.size) * L;
-        }
+        add_carry(p.body, &State::out, gradient);
         for (std::size_t k = 0; k < g.outputs.size(); ++k) {
             const Value& value = p.body.values[p.outputs[k]];
             if (g.outputs[k].data) add_rows<Real>(gradient + std::size_t(value.offset) * L, value.size, g.outputs[k], t, block);
@@ -831,12 +833,7 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
     }
     Real* first = worker.prologue_gradient.get(context.prologue() + L);
     std::memset(first, 0, context.prologue() * sizeof(Real));
-    const Real* from = carry;
-    for (const State& state : p.states) {
-        const Value& initial = p.prologue.values[state.initial];
-        add(from, first + std::size_t(initial.offset) * L, initial.size);
-        from += std::size_t(initial.size) * L;
-    }
+    add_carry(p.prologue, &State::initial, first);
     Real* prologue_derivatives = worker.prologue_derivatives.get(std::size_t(p.prologue.derivative_rows) * L + L);
     execute_backward<Real>(context, p.prologue, block.prologue, first, prologue_derivatives, needs.prologue, alive);
     for (const Load& load : p.initial_loads) {

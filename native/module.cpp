@@ -119,7 +119,7 @@ NB_MODULE(_native, m) {
                  check(s);
              });
 
-    nb::class_<Tape>(m, "Tape").def(nb::init<>()).def_ro("bytes", &Tape::bytes);
+    nb::class_<Tape>(m, "Tape").def(nb::init<>());
 
     nb::class_<Program>(m, "Program")
         .def(nb::init<>())
@@ -127,7 +127,6 @@ NB_MODULE(_native, m) {
         .def_ro("body", &Program::body, nb::rv_policy::reference_internal)
         .def_rw("loss_slots", &Program::loss_slots)
         .def_ro("parameter_total", &Program::parameter_total)
-        .def_ro("parameter_offsets", &Program::parameter_offsets)
         .def("parameter", [](Program& p, int size) {
             p.parameter_sizes.push_back(size);
             p.parameter_offsets.push_back(p.parameter_total);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def test_the_jax_peer_computes_our_loss_and_gradients(size):
 
     from gatel0rd.bench_jax import loss, weights_of
 
-    size = bench.small(size, 6)
+    size = replace(size, steps=6)
     model = WorldModel(size.model)
     observations, actions = bench.batch_of(size)
     feed = torch.rand(6, bench.BATCH) < 0.5

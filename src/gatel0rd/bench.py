@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -277,8 +277,3 @@ def run(only: str | None, on_row: Callable[[Row], None]) -> list[Row]:
     finally:
         torch.set_num_threads(before)
     return rows
-
-
-def small(size: Size, steps: int) -> Size:
-    """The same with fewer steps, for tests."""
-    return replace(size, steps=steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -114,19 +114,13 @@ class _Run(torch.autograd.Function):
         outputs = tuple(like.new_empty(steps, batch, value.size) for value in compiled.program.outputs)
         finals = tuple(like.new_empty(batch, value.size) for value in compiled.program.finals)
         tape = native.module().Tape() if keep else None
-        mask_pointers = [0 if mask is None else mask.data_ptr() for mask in masks]
         if batch > 0:
             compiled.native.forward(
-                like.dtype == torch.float64,
-                steps,
-                batch,
-                torch.get_num_threads(),
-                [_view(tensor) for tensor in initials],
-                [_view(tensor) for tensor in sequences],
-                [_view(tensor) for tensor in outputs],
-                [_view(tensor) for tensor in finals],
-                [tensor.data_ptr() for tensor in parameters],
-                mask_pointers,
+                *_given(sequences, initials),
+                [view_of(tensor) for tensor in outputs],
+                [view_of(tensor) for tensor in finals],
+                addresses(parameters),
+                addresses(masks),
                 tape,
             )
         ctx.compiled, ctx.tape, ctx.masks, ctx.counts = compiled, tape, masks, (num_sequences, num_initials)
@@ -146,7 +140,6 @@ class _Run(torch.autograd.Function):
         parameters = tensors[num_sequences + num_initials :]
         wanted = ctx.needs_input_grad[5:]
         like = sequences[0]
-        steps, batch = like.shape[:2]
         inputs = (*sequences, *initials)
         input_gradients = [
             torch.zeros(tensor.shape, dtype=tensor.dtype) if need else None
@@ -155,19 +148,14 @@ class _Run(torch.autograd.Function):
         flat = None
         if any(wanted[len(inputs) :]):
             flat = like.new_zeros(compiled.native.parameter_total)
-        if batch > 0:
-            views = [NOTHING if gradient is None else _view(gradient) for gradient in input_gradients]
-            given = [NOTHING if gradient is None else _view(gradient) for gradient in gradients]
+        if like.shape[1] > 0:
+            views = [NOTHING if gradient is None else view_of(gradient) for gradient in input_gradients]
+            given = [NOTHING if gradient is None else view_of(gradient) for gradient in gradients]
             count = len(compiled.program.outputs)
             compiled.native.backward(
-                like.dtype == torch.float64,
-                steps,
-                batch,
-                torch.get_num_threads(),
-                [_view(tensor) for tensor in initials],
-                [_view(tensor) for tensor in sequences],
-                [tensor.data_ptr() for tensor in parameters],
-                [0 if mask is None else mask.data_ptr() for mask in ctx.masks],
+                *_given(sequences, initials),
+                addresses(parameters),
+                addresses(ctx.masks),
                 given[:count],
                 given[count:],
                 views[num_sequences:],
@@ -278,7 +266,19 @@ def _resolve(root: nn.Module, name: str) -> Tensor:
     return found
 
 
-def _view(tensor: Tensor) -> View:
+def _given(sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> tuple[Any, ...]:
+    """What a forward and a backward call begin with: precision, sizes, threads, and what goes in."""
+    steps, batch = sequences[0].shape[:2]
+    views = [[view_of(tensor) for tensor in tensors] for tensors in (initials, sequences)]
+    return (sequences[0].dtype == torch.float64, steps, batch, torch.get_num_threads(), *views)
+
+
+def addresses(tensors: Iterable[Tensor | None]) -> list[int]:
+    """Where contiguous tensors begin; 0 for one that is not there."""
+    return [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+
+
+def view_of(tensor: Tensor) -> View:
     """Address and strides in time, batch and features."""
     strides = tensor.stride()
     return (tensor.data_ptr(), strides[0] if tensor.dim() == 3 else 0, strides[-2], strides[-1])

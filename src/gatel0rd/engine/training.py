@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatel0rd.engine import native
-from gatel0rd.engine.compiled import Compiled, _view
+from gatel0rd.engine.compiled import Compiled, addresses, view_of
 from gatel0rd.program import Program
 
 
@@ -42,10 +42,10 @@ class FlatTrainer:
         self.sequences, self.steps, self.seed = list(sequences), steps, seed
         self.wide = self.flat.dtype == torch.float64
         # addresses stay what they are: parameters are views of the flat buffer from now on
-        self._views = [_view(sequence) for sequence in self.sequences]
-        self._parameters = [parameter.data_ptr() for parameter in self.parameters]
+        self._views = [view_of(sequence) for sequence in self.sequences]
+        self._parameters = addresses(self.parameters)
         self._first = next(module.parameters()).data_ptr()
-        self._masks = [0 if mask is None else mask.data_ptr() for mask in self.masks]
+        self._masks = addresses(self.masks)
         self.updates = 0
 
     def losses(self, index: Tensor, *, probability: float, weights: Sequence[float], counter: int) -> list[float]:
