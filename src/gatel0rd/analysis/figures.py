@@ -39,6 +39,15 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "gatel0rd",
 }
 FORMATS = ("png", "svg")
+EVENT_COLORS = ("#e19c24", "#2f6fa7", "#6f9a3e", "#8569b0", "#c0392b")
+PANELS = {
+    "rrc": {"agent": (0, 1), "robot": (2, 3)},
+    "billiard": {"ball": (0, 1)},
+    "shepherd": {"agent": (0, 1), "cage": (2, 3), "sheep": (4, 5)},
+}
+"""Scenario -> things in it -> their columns among the observations."""
+POCKETS = np.array([(x, y) for x in (-0.96, 0, 0.96) for y in (-0.92, 0.92)]).T
+"""Where the pool table's holes are in observations, [2, 6]."""
 
 
 P = ParamSpec("P")
@@ -107,10 +116,13 @@ def close(figure: Figure) -> None:
 
 
 def color_of(line: Line, lines: Sequence[Line]) -> str:
-    """A network's own colour; further variants of the same cell get one of their own."""
-    same_cell = [other for other in lines if other.cell == line.cell]
-    position = same_cell.index(line)
-    return COLORS[line.cell] if position == 0 else EXTRA_COLORS[(position - 1) % len(EXTRA_COLORS)]
+    """A network's own colour, also for its dashed variants; further variants get one that no other network has."""
+    same_cell = [other for other in lines if other.cell == line.cell and not other.dashed]
+    if line.dashed or line is same_cell[0]:
+        return COLORS[line.cell]
+    taken = {COLORS[other.cell] for other in lines}
+    free = [color for color in EXTRA_COLORS if color not in taken]
+    return free[(same_cell.index(line) - 1) % len(free)]
 
 
 @styled
@@ -129,7 +141,7 @@ def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: 
         color = color_of(line, lines)
         seeds = summaries[0].seeds
         label = f"{line.label} ({seeds} seed{'s' if seeds > 1 else ''})"
-        axes.plot(epochs, mean, color=color, linewidth=1.6, label=label)
+        axes.plot(epochs, mean, "--" if line.dashed else "-", color=color, linewidth=1.6, label=label)
         if seeds > 1:
             floor = mean.min() / 3 if log else -np.inf
             axes.fill_between(
@@ -149,7 +161,9 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
 
     shown = [(line, sorted(line.records, key=lambda record: record.seed)[:max_seeds]) for line in lines]
     shown = [(line, records) for line, records in shown if records]
-    depth = 2 + max((len(records) for _, records in shown), default=1)
+    scenario = shown[0][1][0].run["scenario"] if shown else "rrc"
+    panels = PANELS[scenario]
+    depth = len(panels) + max((len(records) for _, records in shown), default=1)
     figure, grid = plt.subplots(
         depth,
         max(1, len(shown)),
@@ -160,15 +174,15 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
     )
     for column, (line, records) in enumerate(shown):
         first = records[0].content["measures"]["examples"][example]
-        for row, (name, dims) in enumerate((("agent", (0, 1)), ("robot", (2, 3)))):
-            _positions(grid[row][column], first, dims, name if column == 0 else "")
+        for row, (name, dims) in enumerate(panels.items()):
+            _positions(grid[row][column], first, dims, name, legend=row == column == 0)
         grid[0][column].set_title(line.label, color=color_of(line, lines))
-        for row in range(2, depth):
+        for row in range(len(panels), depth):
             axes = grid[row][column]
-            if row - 2 >= len(records):
+            if row - len(panels) >= len(records):
                 axes.set_visible(False)
                 continue
-            record = records[row - 2]
+            record = records[row - len(panels)]
             _latent_states(axes, record.content["measures"]["examples"][example])
             axes.set_ylabel(f"$h_t - h_0$\nseed {record.seed}", fontsize=8)
         grid[depth - 1][column].set_xlabel("time step")
@@ -186,19 +200,55 @@ def sampling(lines: Sequence[Line], *, title: str) -> Figure:
     return figure
 
 
-def _positions(axes: Axes, example: dict[str, list[list[float]]], dims: Sequence[int], name: str) -> None:
+@styled
+def trajectory(lines: Sequence[Line], example: str, *, title: str) -> Figure:
+    """The ball on its table, a panel per network: real positions white, given inputs blue, predictions red.
+
+    Predictions become more saturated with time; inputs at which a gate opened are outlined in black.
+    """
+    import matplotlib.pyplot as plt
+
+    shown = [line for line in lines if line.records]
+    figure, grid = plt.subplots(
+        1, max(1, len(shown)), figsize=(4.2 * max(1, len(shown)), 2.6), squeeze=False, layout="constrained"
+    )
+    for axes, line in zip(grid[0], shown, strict=False):
+        record = min(line.records, key=lambda record: record.seed)
+        content = record.content["measures"]["examples"][example]
+        real = np.array([content["start"], *content["observations"]])
+        predicted = np.array(content["predictions"])
+        given = content["given"]
+        inputs = np.concatenate([real[:given], predicted[given - 1 : -1]])  # what was fed in, [T-1, 2]
+        axes.set_facecolor("#2f7d5f")
+        axes.scatter(*POCKETS, s=130, color="#101514", zorder=1)
+        axes.scatter(*real.T, s=16, color="white", zorder=2)
+        saturation = plt.get_cmap("Reds")(np.linspace(0.35, 0.9, len(predicted)))
+        axes.scatter(*predicted.T, s=9, color=saturation, zorder=3)
+        axes.scatter(*real[:given].T, s=16, color="#3d7dd8", zorder=4)
+        if content["gates"] is not None:
+            opened = (np.array(content["gates"]) > 0).any(axis=1)
+            axes.scatter(*inputs[opened].T, s=24, facecolor="none", edgecolor="black", linewidth=0.9, zorder=5)
+        axes.set(xlim=(-1, 1), ylim=(-1, 1), xticks=[], yticks=[], aspect=0.5)
+        axes.set_title(f"{line.label}, seed {record.seed}", color=color_of(line, lines))
+        for spine in axes.spines.values():
+            spine.set(visible=True, color="#7a5032", linewidth=5)
+    figure.suptitle(title, fontsize=10, fontweight="bold")
+    return figure
+
+
+def _positions(axes: Axes, example: dict[str, Any], dims: Sequence[int], name: str, *, legend: bool) -> None:
     observed, predicted = np.array(example["observations"]), np.array(example["predictions"])
     time = np.arange(1, len(observed) + 1)
-    for dim, color in zip(dims, ("#9b363e", "#636a86"), strict=True):
-        axes.plot(time, observed[:, dim], color=color, linewidth=1.2, label="xy"[dim % 2])
+    for dim, color, letter in zip(dims, ("#9b363e", "#636a86"), "xy", strict=True):
+        axes.plot(time, observed[:, dim], color=color, linewidth=1.2, label=letter)
         axes.plot(time, predicted[:, dim], ".", color=color, markersize=2.6, alpha=0.75, label="predicted")
     axes.set(ylim=(-1.25, 1.25), ylabel=name)
-    if name == "agent":
+    if legend:
         axes.legend(fontsize=6, ncols=4, loc="upper left", borderaxespad=0, columnspacing=1, handlelength=1)
-    _mark_onset(axes, example)
+    _mark_events(axes, example)
 
 
-def _latent_states(axes: Axes, example: dict[str, list[list[float]]]) -> None:
+def _latent_states(axes: Axes, example: dict[str, Any]) -> None:
     values = np.array(example["latents"])
     axes.plot(values, linewidth=1.0)  # at the time of the input that led to them
     axes.set_ylim(-2.1, 2.1)
@@ -206,10 +256,13 @@ def _latent_states(axes: Axes, example: dict[str, list[list[float]]]) -> None:
         opened = np.flatnonzero((np.array(example["gates"]) > 0).any(axis=1))
         axes.plot(opened, np.full(len(opened), -1.95), "|", color="black", markersize=6, label="a gate is open")
         axes.legend(fontsize=6, loc="upper left", borderaxespad=0, handletextpad=0.2)
-    _mark_onset(axes, example)
+    _mark_events(axes, example)
 
 
-def _mark_onset(axes: Axes, example: dict[str, list[list[float]]]) -> None:
-    onset = int(example["onset"])  # type: ignore[call-overload]
-    if onset >= 0:
-        axes.axvline(onset, color="#e19c24", linewidth=1.0, linestyle="--")
+def _mark_events(axes: Axes, example: dict[str, Any]) -> None:
+    """A vertical line at every event; the first records knew one only, ``onset``."""
+    events = example.get("events") or {"control": [example["onset"]] if example.get("onset", -1) >= 0 else []}
+    for (name, times), color in zip(events.items(), EVENT_COLORS, strict=False):
+        for number, time in enumerate(times):
+            label = name if number == 0 else None
+            axes.axvline(time, color=color, linewidth=0.9, linestyle="--", zorder=0.5, label=label)

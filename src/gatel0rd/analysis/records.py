@@ -70,6 +70,7 @@ class Line:
     label: str
     cell: str
     records: Sequence[Record]
+    dashed: bool = False
 
     def summary(self, metric: str) -> Summary | None:
         """Final values over seeds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -111,22 +111,74 @@ def gate_table(lines: Sequence[Line], datasets: Sequence[str]) -> Table:
     return Table(["data set", *GATE_STATISTICS.values()], rows)
 
 
+def events_table(lines: Sequence[Line]) -> Table:
+    """How openings of gates and labelled events coincide: precision and recall, with what chance would reach."""
+    rows = []
+    for line in lines:
+        measured = [gating for record in line.records if (gating := record.content["measures"]["gating"]) is not None]
+        for feeding in measured[0] if measured else ():
+            for kind in measured[0][feeding]["events"]:
+                found = [gating[feeding]["events"][kind] for gating in measured]
+                cells = []
+                for name in ("precision", "recall"):
+                    value, chance = (
+                        summarise([entry[key] for entry in found if entry[key] is not None])
+                        for key in (name, f"{name}_by_chance")
+                    )
+                    cells += [plus_minus(value), "–" if chance is None else number(chance.mean)]
+                rows.append([f"{line.label}, {feeding}, {kind}", *cells])
+    return Table(["gates and events", "precision", "by chance", "recall", "by chance"], rows)
+
+
+def dims_table(lines: Sequence[Line], most: int = 5) -> Table:
+    """Share of free-running sequences in which that many dimensions of the latent state change."""
+    rows = []
+    for line in lines:
+        histograms = [
+            gating["free-running"]["dims_histogram"]
+            for record in line.records
+            if (gating := record.content["measures"]["gating"]) is not None
+        ]
+        row = [line.label]
+        for dims in range(most + 1):
+            shares = [sum(histogram[dims:]) if dims == most else histogram[dims] for histogram in histograms]
+            row.append(plus_minus(summarise(shares)))
+        rows.append(row)
+    return Table(["network", *map(str, range(most)), f"{most} or more"], rows)
+
+
 def grid_table(lines: Sequence[Line], metric: str) -> Table:
     """A row per network, a column per learning rate; the lowest mean of each row is marked."""
-    rates = sorted({rate for line in lines for rate in _rates(line)}, reverse=True)
-    labels = list(dict.fromkeys(line.label for line in lines))
+
+    def rate(line: Line) -> float:
+        return float(line.records[0].run["train"]["learning_rate"])
+
+    return _search_table(lines, metric, lambda line: f"rate {rate(line):g}", lambda line: -rate(line))
+
+
+def layers_table(lines: Sequence[Line], metric: str) -> Table:
+    """A row per network, a column per number of layers; the lowest mean of each row is marked."""
+
+    def layers(line: Line) -> int:
+        cell = line.records[0].run["model"]["cell"]
+        return max(cell["num_layers"], cell["net_layers"])
+
+    return _search_table(lines, metric, lambda line: f"{layers(line)} layers", layers)
+
+
+def _search_table(
+    lines: Sequence[Line], metric: str, column: Callable[[Line], str], order: Callable[[Line], float]
+) -> Table:
+    lines = [line for line in lines if line.records]
+    columns = list(dict.fromkeys(column(line) for line in sorted(lines, key=order)))
     rows = []
-    for label in labels:
-        found = {rate: line.summary(metric) for line in lines if line.label == label for rate in _rates(line)}
+    for label in dict.fromkeys(line.label for line in lines):
+        found = {column(line): line.summary(metric) for line in lines if line.label == label}
         means = [summary.mean for summary in found.values() if summary is not None]
         row = [label]
-        for rate in rates:
-            summary = found.get(rate)
+        for name in columns:
+            summary = found.get(name)
             best = summary is not None and len(means) > 1 and summary.mean == min(means)
             row.append(plus_minus(summary) + (" ◀ best" if best else ""))
         rows.append(row)
-    return Table(["network", *(f"rate {rate:g}" for rate in rates)], rows)
-
-
-def _rates(line: Line) -> list[float]:
-    return [line.records[0].run["train"]["learning_rate"]] if line.records else []
+    return Table(["network", *columns], rows)

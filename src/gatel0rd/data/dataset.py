@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,13 @@ from numpy.typing import NDArray
 
 from gatel0rd.config import DataRecipe, from_json, to_json
 from gatel0rd.files import Arrays, FileError, load_arrays, save_arrays
+
+Progress = Callable[[int, int], None]
+"""Called now and then while sequences are made, with how many there are and how many there will be."""
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """For those who do not want to know."""
 
 
 @dataclass(frozen=True, kw_only=True)

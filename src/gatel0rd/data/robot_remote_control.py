@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.config import DataRecipe
-from gatel0rd.data.dataset import Dataset
+from gatel0rd.data.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.envs.robot_remote_control import transition
 
 ROLLOUTS_AT_ONCE = 16384
@@ -47,7 +47,7 @@ def rollouts(
     return observations, flags
 
 
-def generate(recipe: DataRecipe) -> Dataset:
+def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Dataset:
     """A balanced data set: control is gained in the first half of the sequences, never in the second half.
 
     Labels: ``controlled`` [N, T], whether the robot will follow the action taken at that observation; ``onset`` [N],
@@ -69,6 +69,7 @@ def generate(recipe: DataRecipe) -> Dataset:
             index = np.flatnonzero(controlled[:, -1] == event)[: missing[event]]
             kept[event].append((observations[index], actions[index].astype(np.float32), controlled[index]))
             missing[event] -= len(index)
+        progress(recipe.sequences - sum(missing.values()), recipe.sequences)
     observations, actions32, controlled = (
         np.concatenate([part[column] for event in (True, False) for part in kept[event]]) for column in range(3)
     )

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import gymnasium
 
-__all__ = ["register"]
+__all__ = ["STEPS", "register"]
+
+STEPS = {
+    "robot_remote_control:RobotRemoteControl": 50,
+    "billiard_ball:BilliardBall": 150,
+    "shepherd:Shepherd": 60,
+}
+"""Module and class -> time limit of an episode; the class's name is the environment's."""
 
 
 def register() -> None:
     """Make the environments known to ``gymnasium.make``; does nothing the second time."""
-    name = "gatel0rd/RobotRemoteControl-v0"
-    if name not in gymnasium.registry:
-        gymnasium.register(
-            name,
-            entry_point="gatel0rd.envs.robot_remote_control:RobotRemoteControl",
-            max_episode_steps=50,
-        )
+    for place, steps in STEPS.items():
+        name = f"gatel0rd/{place.partition(':')[2]}-v0"
+        if name not in gymnasium.registry:
+            gymnasium.register(name, entry_point=f"gatel0rd.envs.{place}", max_episode_steps=steps)
 
 
 register()

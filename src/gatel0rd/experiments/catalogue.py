@@ -6,9 +6,7 @@ from typing import Any
 
 from gatel0rd.config import DataRecipe, Preset
 from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.registry import estimated_seconds, experiments, plan
-
-SPLITS = ("train", "validation", "test")
+from gatel0rd.experiments.registry import estimated_seconds, experiments, plan, scenarios
 
 
 def catalogue() -> list[dict[str, Any]]:
@@ -33,11 +31,11 @@ def catalogue() -> list[dict[str, Any]]:
 
 def recipes(name: str, *, sequences: int | None, preset: Preset, seed: int) -> list[DataRecipe]:
     """The recipes behind ``scenario`` or ``scenario/policy``."""
-    scenarios = {experiment.scenario.name: experiment.scenario for experiment in experiments().values()}
+    known = scenarios()
     scenario_name, _, policy = name.partition("/")
-    if scenario_name not in scenarios:
-        raise ValueError(f"there is no scenario {scenario_name!r}; there are {', '.join(scenarios)}")
-    scenario = scenarios[scenario_name]
+    if scenario_name not in known:
+        raise ValueError(f"there is no scenario {scenario_name!r}; there are {', '.join(known)}")
+    scenario = known[scenario_name]
     policies = list(scenario.evaluations)
     if policy and policy not in policies:
         raise ValueError(f"{scenario_name} has no policy {policy!r}; it has {', '.join(policies)}")
@@ -46,11 +44,11 @@ def recipes(name: str, *, sequences: int | None, preset: Preset, seed: int) -> l
             scenario=scenario.name,
             policy=chosen,
             split=split,
-            sequences=scenario.sequences if sequences is None else sequences,
+            sequences=size if sequences is None else sequences,
             steps=scenario.steps,
             preset=preset,
             seed=seed,
         )
         for chosen in ([policy] if policy else policies)
-        for split in SPLITS
+        for split, size in scenario.splits.items()
     ]

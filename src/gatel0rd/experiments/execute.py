@@ -16,7 +16,7 @@ from gatel0rd.analysis.records import processor
 from gatel0rd.config import DataRecipe, to_json
 from gatel0rd.data import Dataset, obtain
 from gatel0rd.engine import status
-from gatel0rd.experiments.measures import MEASURES
+from gatel0rd.experiments.measures import CURVE_MEASURES, MEASURES
 from gatel0rd.experiments.registry import RunConfig, is_finished
 from gatel0rd.files import FileError, write_json
 from gatel0rd.models import save_model
@@ -46,7 +46,15 @@ def execute(
 
         evaluations = data(run.evaluation_data, run.evaluation_names)
         train = obtain(run.train_data, out / "data")
-        trainer = Trainer(run.model, run.train, train, evaluations, seed=run.seed, directory=directory)
+        trainer = Trainer(
+            run.model,
+            run.train,
+            train,
+            evaluations,
+            seed=run.seed,
+            directory=directory,
+            measure=CURVE_MEASURES.get(run.scenario),
+        )
         model = trainer.run(on_epoch)
         save_model(directory / "model.safetensors", model, {"run": to_json(run)})
         validations = data(run.validation_data, run.validation_names)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """A share of the paper's epochs and data.
+    """A share of the paper's epochs and data, so that a run takes about as long in every world.
 
     Attributes:
         epoch_share: epochs as a share of the paper's.
+        scenario_shares: other shares for some scenarios, by name.
         most_epochs: upper limit on epochs.
         sequences: upper limit on the size of every data set.
         evaluations: how many points the curves have; None: one every 100 epochs, as in the paper.
@@ -19,13 +21,14 @@ class Profile:
     name: str
     description: str
     epoch_share: float = 1.0
+    scenario_shares: Mapping[str, float] = field(default_factory=dict)
     most_epochs: int | None = None
     sequences: int | None = None
     evaluations: int | None = None
 
-    def scale_epochs(self, paper_epochs: int) -> int:
-        """Epochs to train when the paper trains ``paper_epochs``."""
-        epochs = max(1, round(self.epoch_share * paper_epochs))
+    def scale_epochs(self, paper_epochs: int, scenario: str) -> int:
+        """Epochs to train in a scenario when the paper trains ``paper_epochs``."""
+        epochs = max(1, round(self.scenario_shares.get(scenario, self.epoch_share) * paper_epochs))
         return epochs if self.most_epochs is None else min(epochs, self.most_epochs)
 
     def evaluate_every(self, epochs: int) -> int:
@@ -37,8 +40,20 @@ PROFILES = {
     profile.name: profile
     for profile in (
         Profile(name="smoke", description="seconds, for tests", most_epochs=4, sequences=256, evaluations=4),
-        Profile(name="demo", description="a minute or two per run", epoch_share=0.2, evaluations=25),
-        Profile(name="quick", description="four minutes per run", epoch_share=0.5, evaluations=25),
+        Profile(
+            name="demo",
+            description="a minute or two per run",
+            epoch_share=0.2,
+            scenario_shares={"billiard": 0.03, "shepherd": 0.015},
+            evaluations=25,
+        ),
+        Profile(
+            name="quick",
+            description="four to eight minutes per run",
+            epoch_share=0.5,
+            scenario_shares={"billiard": 0.1, "shepherd": 0.05},
+            evaluations=25,
+        ),
         Profile(name="paper", description="the paper's scale"),
     )
 }

@@ -8,10 +8,35 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from gatel0rd.config import CellConfig, DataRecipe, PenaltyName, Preset, TrainConfig, WorldModelConfig, content_hash
+from gatel0rd.config import (
+    CellConfig,
+    CellName,
+    DataRecipe,
+    PenaltyName,
+    Preset,
+    TrainConfig,
+    WorldModelConfig,
+    content_hash,
+)
 from gatel0rd.experiments.profiles import PROFILES, Profile, compressed_decay
 
-ViewKind = Literal["curves", "final_table", "gating_table", "gate_table", "latents", "loss", "sampling", "grid_table"]
+ViewKind = Literal[
+    "curves",
+    "final_table",
+    "gating_table",
+    "gate_table",
+    "events_table",
+    "dims_table",
+    "latents",
+    "trajectory",
+    "loss",
+    "sampling",
+    "grid_table",
+    "layers_table",
+]
+
+GRID_RATES = (0.005, 0.001, 0.0005, 0.0001, 0.00005)
+"""The learning rates that the paper searches in every scenario."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +51,14 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One line of a figure: a network and how it is trained (``reference_epochs``: in the authors' code)."""
+    """One line of a figure: a network and how it is trained.
+
+    Attributes:
+        initialized: whether f_init sets the first latent state; zeros otherwise.
+        teacher_forcing: train on real inputs only, instead of scheduled sampling.
+        reference_epochs, reference_rate: in the authors' code, where it differs from the text.
+        dashed: how the line is drawn, in the colour of its cell.
+    """
 
     name: str
     label: str
@@ -34,8 +66,12 @@ class Variant:
     learning_rate: float
     sparsity_weight: float = 0.0
     penalty: PenaltyName = "l0"
+    initialized: bool = True
+    teacher_forcing: bool = False
     paper_epochs: int
-    reference_epochs: int
+    reference_epochs: int | None = None
+    reference_rate: float | None = None
+    dashed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,18 +79,23 @@ class Scenario:
     """What all experiments in one world share: sizes of model and data, evaluation sets, schedule.
 
     Attributes:
+        splits: how many sequences each split has.
+        step_seconds: of one training step with each cell, with the compiled engine on one core of an AMD EPYC.
         evaluations: name -> (policy, split) of the sets measured during training, per training policy.
         validations: the same for sets that are measured once, after training.
+        effect_share: share of the paper's training after which the networks are known to differ.
     """
 
     name: str
     title: str
     model: WorldModelConfig
     steps: int
-    sequences: int
+    splits: dict[str, int]
+    step_seconds: dict[CellName, float]
     sampling_minimum: float
     evaluations: dict[str, dict[str, tuple[str, str]]]
     validations: dict[str, dict[str, tuple[str, str]]]
+    effect_share: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,13 +185,14 @@ def plan_run(
 ) -> RunConfig:
     """The run that trains one variant of an experiment with one seed."""
     scenario = experiment.scenario
-    paper_epochs = variant.paper_epochs if preset == "text" else variant.reference_epochs
+    reference = preset == "reference"
+    paper_epochs = (reference and variant.reference_epochs) or variant.paper_epochs
     if epochs is not None and epochs < 1:
         raise ValueError(f"epochs is {epochs}; expected at least 1")
-    own_epochs = profile.scale_epochs(paper_epochs) if epochs is None else epochs
-    sequences = scenario.sequences if profile.sequences is None else min(profile.sequences, scenario.sequences)
+    own_epochs = profile.scale_epochs(paper_epochs, scenario.name) if epochs is None else epochs
 
     def recipe(policy: str, split: str) -> DataRecipe:
+        sequences = min(scenario.splits[split], profile.sequences or scenario.splits[split])
         return DataRecipe(
             scenario=scenario.name, policy=policy, split=split, sequences=sequences, steps=scenario.steps, preset=preset
         )
@@ -158,8 +200,9 @@ def plan_run(
     evaluations = scenario.evaluations[experiment.policy]
     validations = scenario.validations[experiment.policy]
     penalty = variant.penalty
-    if preset == "reference" and penalty == "l2":
+    if reference and penalty == "l2":
         penalty = "squared_mean"
+    init_layers = scenario.model.init_layers if variant.initialized else 0
     return RunConfig(
         scenario=scenario.name,
         preset=preset,
@@ -169,18 +212,19 @@ def plan_run(
         evaluation_names=tuple(evaluations),
         validation_data=tuple(recipe(*source) for source in validations.values()),
         validation_names=tuple(validations),
-        model=replace(scenario.model, cell=variant.cell),
+        model=replace(scenario.model, cell=variant.cell, init_layers=init_layers),
         train=TrainConfig(
             epochs=own_epochs,
-            learning_rate=variant.learning_rate,
+            learning_rate=(reference and variant.reference_rate) or variant.learning_rate,
             sparsity_weight=variant.sparsity_weight,
             penalty=penalty,
             sampling_decay=compressed_decay(0.998, own_epochs, paper_epochs),
             sampling_minimum=scenario.sampling_minimum,
+            teacher_forcing=variant.teacher_forcing,
             evaluate_every=profile.evaluate_every(own_epochs),
         ),
         paper_epochs=paper_epochs,
-        paper_sequences=scenario.sequences,
+        paper_sequences=scenario.splits["train"],
         seed=seed,
     )
 
@@ -211,9 +255,24 @@ def plan(
 
 def experiments() -> dict[str, Experiment]:
     """Every experiment, by id."""
-    from gatel0rd.experiments import robot_remote_control
+    from gatel0rd.experiments import billiard_ball, robot_remote_control, shepherd
 
-    return {experiment.id: experiment for experiment in robot_remote_control.EXPERIMENTS}
+    modules = (billiard_ball, robot_remote_control, shepherd)
+    return {experiment.id: experiment for module in modules for experiment in module.EXPERIMENTS}
+
+
+def scenarios() -> dict[str, Scenario]:
+    """Every scenario, by name."""
+    return {experiment.scenario.name: experiment.scenario for experiment in experiments().values()}
+
+
+def with_rates(variants: tuple[Variant, ...], rates: tuple[float, ...]) -> tuple[Variant, ...]:
+    """Every variant at every learning rate, for grid searches."""
+    return tuple(
+        replace(variant, name=f"{variant.name}-lr{rate:g}", learning_rate=rate, reference_rate=None)
+        for variant in variants
+        for rate in rates
+    )
 
 
 def find(experiment_id: str) -> Experiment:
@@ -231,16 +290,6 @@ def is_finished(run: RunConfig, out: Path) -> bool:
     return (out / run.directory_name / "record.json").exists()
 
 
-STEP_SECONDS: dict[str, float] = {
-    "gatel0rd": 0.0016,
-    "lstm": 0.0015,
-    "gru": 0.0014,
-    "elman": 0.0010,
-    "clockwork": 0.0012,
-}
-"""Seconds of one training step (T = 49, B = 128) with the compiled engine on one core of an AMD EPYC."""
-
-
 def estimated_seconds(run: RunConfig) -> float:
     """About how long a run takes on one core."""
-    return run.gradient_steps * STEP_SECONDS[run.model.cell.name]
+    return run.gradient_steps * scenarios()[run.scenario].step_seconds[run.model.cell.name]

@@ -15,8 +15,13 @@ from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.registry import Experiment, View, experiments, find, plan_run
 from gatel0rd.files import write_atomically
 
-EFFECT_SHARE = 0.24
-"""Share of the paper's 5000 epochs (about 1200) after which the networks' generalization errors part."""
+AXES = {
+    "error": ("mean squared error", True),
+    "reappearance": ("squared error", True),
+    "open_rate": ("share of open gates", False),
+    "dims_used": ("share of dimensions", False),
+}
+"""Measure -> label of its axis, and whether the axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ def answers(chosen: Sequence[Experiment], records: Sequence[Record], *, named: b
                     experiment, variant, seed=0, profile=PROFILES[base], preset=preset, epochs=epochs if comma else None
                 )
                 matching = [record for record in records if record.group == run.group]
-                lines.append(Line(variant.name, variant.label, variant.cell.name, matching))
+                lines.append(Line(variant.name, variant.label, variant.cell.name, matching, variant.dashed))
             answered = [line for line in lines if line.records]
             if answered and (named or is_comparison(experiment, answered)):
                 own.append(Answer(experiment, profile, preset, answered))
@@ -96,11 +101,13 @@ def make_report(
         f"{len(records)} finished runs. Every figure and number below was made from their records; "
         "shaded areas and ± are standard deviations over seeds.",
     ]
-    if max(record.share for record in records) < EFFECT_SHARE:
-        introduction.append(
-            "These runs are too short for the paper's effect: in Robot Remote Control the networks' generalization "
-            f"errors part only after about {EFFECT_SHARE:.0%} of the paper's training."
-        )
+    for scenario in {answer.experiment.scenario.name: answer.experiment.scenario for answer in found}.values():
+        shares = [record.share for record in records if record.run["scenario"] == scenario.name]
+        if max(shares) < scenario.effect_share:
+            introduction.append(
+                f"The runs of {scenario.title} are too short for the paper's effect: the networks' errors part only "
+                f"after about {scenario.effect_share:.0%} of its training."
+            )
     commits = sorted({str(record.content["code"]["commit"]) for record in records})
     machines = sorted({record.content["machine"]["processor"] for record in records})
     footer = f"gatel0rd {__version__}, commit {', '.join(commits)}, on {', '.join(machines)}."
@@ -160,17 +167,24 @@ def block(view: View, answer: Answer, stem: Path) -> Block:
             return Block(title, table=tables.gate_table(lines, view.metrics))
         case "grid_table":
             return Block(title, table=tables.grid_table(lines, view.metrics[0]))
+        case "layers_table":
+            return Block(title, table=tables.layers_table(lines, view.metrics[0]))
+        case "events_table":
+            return Block(title, table=tables.events_table(lines))
+        case "dims_table":
+            return Block(title, table=tables.dims_table(lines))
         case "curves":
             (metric,) = view.metrics
-            error = metric.endswith(".error")
-            ylabel = "mean squared error" if error else "share of open gates"
-            figure = figures.curves(lines, metric, title=view.title, ylabel=ylabel, log=error)
+            ylabel, log = AXES[metric.rpartition(".")[2]]
+            figure = figures.curves(lines, metric, title=view.title, ylabel=ylabel, log=log)
         case "loss":
             figure = figures.curves(lines, "train.loss", title=view.title, ylabel="loss")
         case "sampling":
             figure = figures.sampling(lines, title=view.title)
         case "latents":
             figure = figures.latents(lines, view.metrics[0], title=view.title)
+        case "trajectory":
+            figure = figures.trajectory(lines, view.metrics[0], title=view.title)
     paths = figures.save(figure, stem)
     figures.close(figure)
     caption = f"{view.artefact} of the paper, ours: {', '.join(line.label for line in lines)}"

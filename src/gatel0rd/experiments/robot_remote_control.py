@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gatel0rd.config import CellConfig, CellName, PenaltyName, WorldModelConfig
-from gatel0rd.experiments.registry import Experiment, PaperValue, Scenario, Variant, View
+from gatel0rd.experiments.registry import GRID_RATES, Experiment, PaperValue, Scenario, Variant, View, with_rates
 
 SPARSITY = 0.001
 EPOCHS = 5000
@@ -19,7 +19,8 @@ SCENARIO = Scenario(
         observation_size=4, action_size=2, feature_size=8, pre_layers=3, init_layers=2, init_steps=1
     ),
     steps=50,
-    sequences=6400,
+    splits={"train": 6400, "validation": 6400, "test": 6400},
+    step_seconds={"gatel0rd": 0.0016, "lstm": 0.0015, "gru": 0.0014, "elman": 0.0010, "clockwork": 0.0012},
     sampling_minimum=0.02,
     evaluations={
         "time": {"test": ("time", "test"), "generalization": ("random", "test")},
@@ -29,6 +30,7 @@ SCENARIO = Scenario(
         "time": {"validation": ("time", "validation"), "generalization validation": ("random", "validation")},
         "random": {"validation": ("random", "validation")},
     },
+    effect_share=0.24,
 )
 
 GATEL0RD = Variant(
@@ -54,14 +56,6 @@ CLOCKWORK = replace(
     reference_epochs=CLOCKWORK_EPOCHS,
 )
 FOUR = (GATEL0RD, LSTM, GRU, ELMAN)
-
-
-def _with_rates(variants: tuple[Variant, ...], rates: tuple[float, ...]) -> tuple[Variant, ...]:
-    return tuple(
-        replace(variant, name=f"{variant.name}-lr{rate:g}", learning_rate=rate)
-        for variant in variants
-        for rate in rates
-    )
 
 
 def _sigmoid(name: str, label: str, penalty: PenaltyName) -> Variant:
@@ -164,7 +158,7 @@ EXPERIMENTS = (
         claim="0.005 for GateL0RD, LSTM, GRU and Elman RNN, 0.001 for the Clockwork RNN.",
         scenario=SCENARIO,
         policy="time",
-        variants=_with_rates((*FOUR, CLOCKWORK), (0.005, 0.001, 0.0005, 0.0001, 0.00005)),
+        variants=with_rates((*FOUR, CLOCKWORK), GRID_RATES),
         views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),),
         seeds=2,
     ),
@@ -175,7 +169,7 @@ EXPERIMENTS = (
         claim="0.001 for all three baselines.",
         scenario=SCENARIO,
         policy="time",
-        variants=_with_rates((LSTM, GRU, ELMAN), (0.005, 0.001, 0.0005)),
+        variants=with_rates((LSTM, GRU, ELMAN), (0.005, 0.001, 0.0005)),
         views=(
             View(
                 kind="grid_table",

@@ -29,6 +29,7 @@ from gatel0rd.training.evaluation import evaluate
 from gatel0rd.training.steps import make_stepper
 
 Metrics = dict[str, Any]
+Measure = Callable[[WorldModel, Dataset], dict[str, float]]
 
 
 class TrainingError(RuntimeError):
@@ -46,6 +47,7 @@ class Trainer:
         evaluations: data sets on which the free-running error is measured every ``evaluate_every`` epochs.
         seed: of the weights and of everything drawn while training.
         directory: where metrics and checkpoints go.
+        measure: further numbers to measure with the error.
         checkpoint_seconds: time between checkpoints; one is also written at the end.
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
     """
@@ -59,6 +61,7 @@ class Trainer:
         *,
         seed: int,
         directory: Path,
+        measure: Measure | None = None,
         checkpoint_seconds: float = 30.0,
         engine: EngineName = "auto",
     ) -> None:
@@ -69,7 +72,8 @@ class Trainer:
         self.observations, self.actions = time_first(train, model_config)
         self.stepper = make_stepper(self.model, config, self.observations, self.actions, seed=seed, engine=engine)
         self.strata = torch.from_numpy(train.strata)
-        self.evaluations = {name: time_first(data, model_config) for name, data in evaluations.items()}
+        self.evaluations = {name: (data, *time_first(data, model_config)) for name, data in evaluations.items()}
+        self.measure = measure
         self.epoch = 0
         self.seconds = 0.0
         self.history: list[Metrics] = []
@@ -142,7 +146,12 @@ class Trainer:
 
     def _evaluate(self) -> dict[str, dict[str, float]]:
         self.model.eval()
-        return {name: evaluate(self.model, *data) for name, data in self.evaluations.items()}
+        found = {}
+        for name, (data, observations, actions) in self.evaluations.items():
+            found[name] = evaluate(self.model, observations, actions)
+            if self.measure is not None:
+                found[name] |= self.measure(self.model, data)
+        return found
 
     def _record(self, file: Any, metrics: Metrics) -> None:
         self.seconds = time.monotonic() - self._started  # earlier attempts included

@@ -1,0 +1,265 @@
+"""The paper's questions about Billiard Ball (Sec. 6.1, 6.5, Suppl. C.1 to C.3, D.1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gatel0rd.config import CellConfig, CellName, GateName, WorldModelConfig
+from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+
+LAYERS = 3
+"""Layers of g and r in GateL0RD, and stacked cells of the others, where prediction errors are compared."""
+
+SCENARIO = Scenario(
+    name="billiard",
+    title="Billiard Ball",
+    model=WorldModelConfig(
+        observation_size=2, action_size=0, feature_size=16, pre_layers=3, init_layers=3, init_steps=2
+    ),
+    steps=51,
+    splits={"train": 12_800, "validation": 3_200, "test": 3_200},
+    step_seconds={"gatel0rd": 0.0052, "lstm": 0.0056, "gru": 0.0050, "elman": 0.0033, "clockwork": 0.0035},
+    sampling_minimum=0.0,
+    evaluations={"shots": {"test": ("shots", "test")}},
+    validations={"shots": {"validation": ("shots", "validation")}},
+)
+
+
+def _network(cell: CellName, label: str, layers: int = LAYERS) -> Variant:
+    """A network at the learning rate for scheduled sampling."""
+    depth = {"net_layers": layers} if cell == "gatel0rd" else {"num_layers": layers}
+    return Variant(
+        name=cell,
+        label=label,
+        cell=CellConfig(name=cell, **depth),
+        learning_rate=0.0005,
+        sparsity_weight=0.001 if cell == "gatel0rd" else 0.0,
+        paper_epochs=5000,
+    )
+
+
+GATEL0RD = _network("gatel0rd", "GateL0RD")
+LSTM, GRU, ELMAN = _network("lstm", "LSTM"), _network("gru", "GRU"), _network("elman", "Elman RNN")
+FOUR = (GATEL0RD, LSTM, GRU, ELMAN)
+
+
+def _sparsity(weight: float) -> Variant:
+    name = "gatel0rd" if weight == GATEL0RD.sparsity_weight else f"gatel0rd-{weight:g}"
+    return replace(GATEL0RD, name=name, label=f"λ = {weight:g}", sparsity_weight=weight)
+
+
+COMPARED = (
+    replace(GATEL0RD, label="GateL0RD, λ = 0.001"),
+    replace(_sparsity(0), label="GateL0RD, λ = 0", dashed=True),
+    LSTM,
+    GRU,
+    ELMAN,
+)
+
+
+def _teacher_forced(variant: Variant) -> Variant:
+    elman = variant.cell.name == "elman"
+    return replace(
+        variant,
+        teacher_forcing=True,
+        learning_rate=0.00005 if elman else 0.001,
+        reference_rate=0.0005 if elman else None,
+    )
+
+
+def _gate(gate: GateName, weight: float, label: str) -> Variant:
+    cell = replace(GATEL0RD.cell, gate=gate)
+    return replace(GATEL0RD, name=f"gatel0rd-{gate}-{weight:g}", label=label, cell=cell, sparsity_weight=weight)
+
+
+def _noise(deviation: float) -> Variant:
+    cell = replace(GATEL0RD.cell, noise_std=deviation)
+    name = f"gatel0rd-noise{deviation:g}"
+    return replace(_sparsity(0.01), name=name, label=f"gate noise {deviation:g}", cell=cell)
+
+
+def _layers(layers: int) -> tuple[Variant, ...]:
+    return tuple(
+        replace(_network(variant.cell.name, variant.label, layers), name=f"{variant.name}-layers{layers}")
+        for variant in FOUR
+    )
+
+
+TEST = ("test.error",)
+VALIDATION = ("validation.error",)
+
+EXPERIMENTS = (
+    Experiment(
+        id="billiard/teacher-forcing",
+        title="Trained on real inputs only",
+        question="Who predicts 50 steps on its own after training on single steps?",
+        claim="Only GateL0RD with λ = 0.001 achieves reasonable predictions; without the penalty it is still better "
+        "than the other networks.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(map(_teacher_forced, COMPARED)),
+        views=(
+            View(kind="curves", title="Prediction error, teacher forcing", artefact="Fig. 3a", metrics=TEST),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 3a", metrics=TEST),
+        ),
+    ),
+    Experiment(
+        id="billiard/scheduled-sampling",
+        title="Trained with scheduled sampling",
+        question="Who predicts best when training moves from real inputs to own predictions?",
+        claim="All networks improve on teacher forcing; GateL0RD with λ = 0.001 has the lowest mean error.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=COMPARED,
+        views=(
+            View(kind="curves", title="Prediction error, scheduled sampling", artefact="Fig. 3b", metrics=TEST),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 3b", metrics=TEST),
+        ),
+    ),
+    Experiment(
+        id="billiard/sparsity",
+        title="Strength of the penalty",
+        question="How does λ change the error and the number of gate openings?",
+        claim="0.001 has the lowest error, 0 and 0.01 are similar, 0.1 is worse. A larger λ opens fewer gates and uses "
+        "fewer dimensions (less than 6 of 8 with λ = 0, two with 0.01); even with λ = 0 gates close over training.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(map(_sparsity, (0.001, 0, 0.01, 0.1))),
+        views=(
+            View(kind="curves", title="Prediction error", artefact="Fig. 3c", metrics=TEST),
+            View(kind="curves", title="Gate openings", artefact="Fig. 3d", metrics=("test.open_rate",)),
+            View(kind="curves", title="Latent dimensions used", artefact="Fig. 17", metrics=("test.dims_used",)),
+            View(kind="gate_table", title="Gate statistics, free-running", artefact="Suppl. D.1", metrics=("test",)),
+        ),
+    ),
+    Experiment(
+        id="billiard/gating",
+        title="When gates open",
+        question="Do gates open when the ball touches a cushion, and how many dimensions does a sequence change?",
+        claim="With λ = 0.01 GateL0RD updates two dimensions of its latent state around the points of collision.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=(_sparsity(0.01), _sparsity(0.001), _sparsity(0)),
+        views=(
+            View(kind="events_table", title="Gate openings against events, ± 1 step", artefact="Sec. 6.5"),
+            View(kind="dims_table", title="Share of sequences by dimensions that change", artefact="Suppl. D.1"),
+        ),
+    ),
+    Experiment(
+        id="billiard/latents",
+        title="Learned latent states",
+        question="What do the latent states look like while the ball moves?",
+        claim="GateL0RD changes two dimensions around collisions; GRU and LSTM change many throughout.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=(
+            replace(_sparsity(0.01), label="GateL0RD, λ = 0.01"),
+            *(
+                replace(_network(cell, f"{label}, one layer", 1), name=f"{cell}-layers1")
+                for cell, label in (("gru", "GRU"), ("lstm", "LSTM"))
+            ),
+        ),
+        views=(
+            View(kind="trajectory", title="Trajectory", artefact="Fig. 7a, Fig. 16a", metrics=("two contacts",)),
+            View(kind="latents", title="Latent states", artefact="Fig. 7b, Fig. 16b", metrics=("two contacts",)),
+        ),
+    ),
+    Experiment(
+        id="billiard/latents-sparsity",
+        title="Latent states and the penalty",
+        question="How do the latent states of one sequence differ with λ?",
+        claim="With λ = 0.01 two dimensions encode the ball's velocity, with 0.001 three, with 0 five.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(map(_sparsity, (0, 0.001, 0.01))),
+        views=(
+            View(kind="trajectory", title="Trajectory", artefact="Fig. 16c", metrics=("three contacts",)),
+            View(kind="latents", title="Latent states", artefact="Fig. 16d", metrics=("three contacts",)),
+        ),
+    ),
+    Experiment(
+        id="billiard/gate-function",
+        title="Ablation 1: gate function",
+        question="Would a sigmoid or a step function do as a gate?",
+        claim="Heaviside gates are worse, and without the penalty their error even rises; a sigmoid is as good as "
+        "ReTanh but never exactly 0.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=(
+            replace(GATEL0RD, label="ReTanh, λ = 0.001"),
+            _gate("sigmoid", 0, "sigmoid, λ = 0"),
+            _gate("heaviside", 0.001, "Heaviside, λ = 0.001"),
+            _gate("heaviside", 0, "Heaviside, λ = 0"),
+        ),
+        views=(View(kind="curves", title="Prediction error", artefact="Fig. 11", metrics=TEST),),
+    ),
+    Experiment(
+        id="billiard/gate-noise",
+        title="Ablation 2: gate noise",
+        question="What does noise on the gates do?",
+        claim="The error is the same with and without noise; more noise opens fewer gates.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=(_noise(0), replace(_sparsity(0.01), label="gate noise 0.1"), _noise(0.2)),
+        views=(
+            View(kind="curves", title="Prediction error", artefact="Fig. 12a", metrics=TEST),
+            View(kind="curves", title="Gate openings", artefact="Fig. 12b", metrics=("test.open_rate",)),
+        ),
+    ),
+    Experiment(
+        id="billiard/init",
+        title="Ablation 3: f_init",
+        question="Does it help to set the first latent state from the first inputs?",
+        claim="All networks are worse without f_init; GRU loses least.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(
+            replace(
+                variant,
+                name=variant.name if initialized else f"{variant.name}-zero",
+                label=variant.label if initialized else f"{variant.label}, h = 0",
+                initialized=initialized,
+                dashed=not initialized,
+            )
+            for variant in FOUR
+            for initialized in (True, False)
+        ),
+        views=(
+            View(kind="curves", title="Prediction error", artefact="Fig. 13", metrics=TEST),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 13", metrics=TEST),
+        ),
+    ),
+    Experiment(
+        id="billiard/learning-rates",
+        title="Learning rates, scheduled sampling",
+        question="Which learning rate gives the lowest validation error?",
+        claim="0.0005 for all four.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=with_rates(FOUR, GRID_RATES),
+        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=VALIDATION),),
+        seeds=2,
+    ),
+    Experiment(
+        id="billiard/teacher-forcing-rates",
+        title="Learning rates, teacher forcing",
+        question="Which learning rate gives the lowest validation error after training on real inputs?",
+        claim="0.001 for GateL0RD, LSTM and GRU, 0.00005 for the Elman RNN.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=with_rates(tuple(map(_teacher_forced, FOUR)), GRID_RATES),
+        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=VALIDATION),),
+        seeds=2,
+    ),
+    Experiment(
+        id="billiard/layers",
+        title="Number of layers",
+        question="Do one, two or three layers predict best?",
+        claim="All networks are slightly better with three.",
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(variant for layers in (1, 2, 3) for variant in _layers(layers)),
+        views=(View(kind="layers_table", title="Validation error", artefact="Suppl. B.1", metrics=VALIDATION),),
+        seeds=2,
+    ),
+)

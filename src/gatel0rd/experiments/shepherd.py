@@ -1,0 +1,113 @@
+"""The paper's questions about Shepherd (Sec. 6.3, Suppl. D.2)."""
+
+from __future__ import annotations
+
+from gatel0rd.config import CellConfig, CellName, WorldModelConfig
+from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+
+SCENARIO = Scenario(
+    name="shepherd",
+    title="Shepherd",
+    model=WorldModelConfig(
+        observation_size=7, action_size=3, feature_size=16, pre_layers=3, init_layers=3, init_steps=2
+    ),
+    steps=100,
+    splits={"train": 12_800, "validation": 6_400, "test": 12_800},
+    step_seconds={"gatel0rd": 0.0075, "lstm": 0.0075, "gru": 0.0070, "elman": 0.0060, "clockwork": 0.0065},
+    sampling_minimum=0.05,
+    evaluations={"random": {"test": ("random", "test")}},
+    validations={"random": {"validation": ("random", "validation")}},
+)
+
+
+def _network(cell: CellName, label: str) -> Variant:
+    return Variant(
+        name=cell,
+        label=label,
+        cell=CellConfig(name=cell),
+        learning_rate=0.001,
+        sparsity_weight=0.0001 if cell == "gatel0rd" else 0.0,
+        paper_epochs=10_000,
+    )
+
+
+GATEL0RD = _network("gatel0rd", "GateL0RD")
+FOUR = (GATEL0RD, _network("lstm", "LSTM"), _network("gru", "GRU"), _network("elman", "Elman RNN"))
+
+EXPERIMENTS = (
+    Experiment(
+        id="shepherd/prediction",
+        title="Long-term memorization",
+        question="Who predicts 100 steps, and who knows where a sheep that was hidden will reappear?",
+        claim="GateL0RD has the lowest prediction error throughout, and only GateL0RD reliably learns where the sheep "
+        "will appear; GRU and Elman RNN do not noticeably improve, LSTM takes much longer.",
+        scenario=SCENARIO,
+        policy="random",
+        variants=FOUR,
+        views=(
+            View(kind="curves", title="100-step prediction error", artefact="Fig. 5a", metrics=("test.error",)),
+            View(
+                kind="curves",
+                title="Error of the sheep's x at its reappearance",
+                artefact="Fig. 5b",
+                metrics=("test.reappearance",),
+            ),
+            View(
+                kind="final_table",
+                title="Final errors",
+                artefact="Fig. 5a, b",
+                metrics=("test.error", "test.reappearance"),
+            ),
+        ),
+    ),
+    Experiment(
+        id="shepherd/loss",
+        title="Loss curves",
+        question="How does the loss develop while real inputs give way to predictions?",
+        claim="The loss falls at first, rises while the sampling probability falls, and then falls continuously.",
+        scenario=SCENARIO,
+        policy="random",
+        variants=FOUR,
+        views=(
+            View(kind="loss", title="Loss", artefact="Fig. 18c"),
+            View(kind="sampling", title="Sampling probability", artefact="Fig. 18a"),
+        ),
+    ),
+    Experiment(
+        id="shepherd/latents",
+        title="Learned latent states",
+        question="What do the latent states look like while the sheep is hidden and when it comes back?",
+        claim="GateL0RD memorizes where the sheep was while it is hidden (the paper shows no figure).",
+        scenario=SCENARIO,
+        policy="random",
+        variants=FOUR[:3],
+        views=(
+            View(kind="latents", title="Sheep caught", artefact="Sec. 6.3", metrics=("caught",)),
+            View(kind="latents", title="Gate stays closed", artefact="Sec. 6.3", metrics=("gate closed",)),
+        ),
+    ),
+    Experiment(
+        id="shepherd/gating",
+        title="When gates open",
+        question="At which events do gates open?",
+        claim="Latent states change rarely (the paper gives no number).",
+        scenario=SCENARIO,
+        policy="random",
+        variants=(GATEL0RD,),
+        views=(
+            View(kind="events_table", title="Gate openings against events, ± 1 step", artefact="Sec. 6.3"),
+            View(kind="gate_table", title="Gate statistics, free-running", artefact="Sec. 6.3", metrics=("test",)),
+        ),
+    ),
+    Experiment(
+        id="shepherd/learning-rates",
+        title="Learning-rate grid search",
+        question="Which learning rate gives the lowest validation error?",
+        claim="0.001 for all four.",
+        scenario=SCENARIO,
+        policy="random",
+        variants=with_rates(FOUR, GRID_RATES),
+        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),),
+        seeds=2,
+    ),
+)
