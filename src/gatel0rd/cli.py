@@ -20,7 +20,7 @@ from gatel0rd.config import Preset
 
 console = Console(soft_wrap=not sys.stdout.isatty())
 
-EXTRAS = {"gymnasium": "envs", "PIL": "envs", "pygame": "human", "matplotlib": "report"}
+EXTRAS = {"gymnasium": "envs", "PIL": "envs", "panda3d": "billiard", "pygame": "human", "matplotlib": "report"}
 """Module -> the extra that brings it."""
 
 SeedList = Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7.")]
@@ -98,25 +98,29 @@ def report(
 
 
 def data_make(
-    name: Positional[Annotated[str, arg(metavar="NAME", help="Scenario (rrc) or scenario/policy (rrc/time).")]],
+    name: Positional[
+        Annotated[str, arg(metavar="NAME", help="Scenario (rrc, billiard, shepherd) or scenario/policy (rrc/time).")]
+    ],
     sequences: Annotated[int | None, arg(metavar="N", help="Sequences per split; the paper's if not given.")] = None,
     preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
     seed: int = 0,
     out: OutDirectory = Path("runs/data"),
 ) -> None:
     """Generate the data sets of a scenario: training, validation and test split of each policy."""
-    from rich.progress import track
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from gatel0rd.data import generate
     from gatel0rd.experiments.catalogue import recipes
 
-    for recipe in track(
-        recipes(name, sequences=sequences, preset=preset, seed=seed), "generating", console=console, transient=True
-    ):
-        began = time.monotonic()
-        path = generate(recipe).save(out)
-        size = path.stat().st_size / 1e6
-        console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {time.monotonic() - began:.1f} s")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        for recipe in recipes(name, sequences=sequences, preset=preset, seed=seed):
+            task = progress.add_task(f"{recipe.policy} {recipe.split}", total=recipe.sequences)
+            began = time.monotonic()
+            made = generate(recipe, lambda done, total, task=task: progress.update(task, completed=done))  # type: ignore[misc]
+            path = made.save(out)
+            size = path.stat().st_size / 1e6
+            console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {time.monotonic() - began:.1f} s")
 
 
 def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> None:

@@ -48,8 +48,13 @@ class Table:
     """
 
     def __init__(self, balls: int) -> None:
-        from panda3d import ode
-        from panda3d.core import BitMask32
+        try:
+            from panda3d import ode
+            from panda3d.core import BitMask32
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "Billiard Ball needs the Open Dynamics Engine; pip install 'gatel0rd[billiard]'", name="panda3d"
+            ) from error
 
         ball_kind, floor_kind, cushion_kind = range(3)
         ball_bits, table_bits = BitMask32(1), BitMask32(2)
@@ -134,8 +139,10 @@ class Table:
                 continue
             velocity[index] = DAMPING * vx, DAMPING * vy
             body.setLinearVel(*velocity[index], vz)
-            # without friction nothing but a cushion turns a component around while the ball is on the table
-            cushion[index] = z > RADIUS / 2 and (velocity[index] * before.velocity[index] < 0).any()
+            # a component turned around, and the cushion is no farther than the ball has rolled since
+            turned = velocity[index] * before.velocity[index] < 0
+            gap = HALF_SIZE - RADIUS - np.abs(position[index])
+            cushion[index] = z > RADIUS / 2 and (turned & (gap < np.abs(velocity[index]) * SECONDS + 0.005)).any()
         self.motion = Motion(position, velocity, cushion, pocketed)
         return self.motion
 
@@ -173,9 +180,10 @@ class BilliardBall(DrawnEnv):
         options = options or {}
         position, velocity = random_shots(1, self.np_random)
         if "position" in options:
-            position = np.asarray(options["position"], dtype=np.float64).reshape(1, -1) * HALF_SIZE
+            position = np.asarray([options["position"]], dtype=np.float64)
+            position = position * HALF_SIZE if position.shape == (1, 2) else position
         if "velocity" in options:
-            velocity = np.asarray(options["velocity"], dtype=np.float64).reshape(1, -1)
+            velocity = np.asarray([options["velocity"]], dtype=np.float64)
         if position.shape != (1, 2) or not (np.abs(position) <= HALF_SIZE - RADIUS).all():
             reach = 1 - RADIUS / HALF_SIZE
             raise ValueError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -77,9 +76,9 @@ def finite_action(action: Any, size: int) -> Array:
     return np.clip(array, -1, 1)
 
 
-def box(center: Array, half: Sequence[float] | float) -> list[tuple[float, float]]:
+def box(center: Array, half: Array | float) -> list[tuple[float, float]]:
     """The corners of a box, as PIL wants them."""
-    low, high = center - np.asarray(half), center + np.asarray(half)
+    low, high = center - half, center + half
     return [(low[0], low[1]), (high[0], high[1])]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gatel0rd.envs.drawn import OVERSAMPLING, Array, DrawnEnv, Picture, finite_action, scaled_down
+from gatel0rd.envs.drawn import box as pixel_box
 
 COMPUTER = np.array([0.5, 0.5])
 GOAL = np.array([2.5, -0.5])
@@ -40,7 +40,7 @@ def transition(
     return agent, robot, controlled | near
 
 
-class RobotRemoteControl(gymnasium.Env[Array, Array]):
+class RobotRemoteControl(DrawnEnv):
     """An agent in the left room, a robot in the right one, a computer that connects them.
 
     Observation: agent_x, agent_y, robot_x - 2, robot_y in [-1, 1]. Whether the robot is controlled is hidden, and is
@@ -53,8 +53,6 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         render_size: height of the picture in pixels; it is twice as wide.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": 15}  # noqa: RUF012
-
     def __init__(
         self,
         *,
@@ -63,13 +61,10 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         render_mode: str | None = None,
         render_size: int = 320,
     ) -> None:
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode is {render_mode!r}; expected human or rgb_array")
+        super().__init__(render_mode=render_mode, render_size=render_size)
         self.control_radius, self.goal_radius = control_radius, goal_radius
-        self.render_mode, self.render_size = render_mode, render_size
         self.observation_space = spaces.Box(-1.0, 1.0, (4,), np.float64)
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float64)
-        self._window: Any = None
         self._agent = self._robot = np.zeros(2)
         self._controlled = np.array(False)
         self._trails: list[tuple[Array, Array]] = []
@@ -91,27 +86,13 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         return self._observation(), self._info()
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        action = np.asarray(action, dtype=np.float64)
-        if action.shape != (2,) or not np.isfinite(action).all():
-            raise ValueError(f"action is {action}; expected two finite numbers in [-1, 1]")
         self._agent, self._robot, self._controlled = transition(
-            self._agent, self._robot, self._controlled, np.clip(action, -1, 1), self.control_radius
+            self._agent, self._robot, self._controlled, finite_action(action, 2), self.control_radius
         )
         self._trails.append((self._agent, self._robot))
         self._show()
         reached = bool(np.linalg.norm(self._robot + ROOM_SHIFT - GOAL) < self.goal_radius)
         return self._observation(), float(reached), reached, False, self._info()
-
-    def render(self) -> Any:
-        """The scene as an RGB array with ``render_mode="rgb_array"``; a window shows itself with ``human``."""
-        return self._draw() if self.render_mode == "rgb_array" else None
-
-    def close(self) -> None:
-        if self._window is not None:
-            import pygame
-
-            pygame.display.quit()
-            self._window = None
 
     def _observation(self) -> Array:
         return np.concatenate([self._agent, self._robot])
@@ -119,27 +100,10 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
     def _info(self) -> dict[str, Any]:
         return {"controlled": bool(self._controlled)}
 
-    def _show(self) -> None:
-        if self.render_mode != "human":
-            return
-        import pygame
-
-        if self._window is None:
-            pygame.display.init()
-            self._window = pygame.display.set_mode((2 * self.render_size, self.render_size))
-            pygame.display.set_caption("Robot Remote Control")
-            self._clock = pygame.time.Clock()
-        pygame.event.pump()
-        frame = pygame.surfarray.make_surface(self._draw().swapaxes(0, 1))  # [H, W, 3] -> [W, H, 3]
-        self._window.blit(frame, (0, 0))
-        pygame.display.flip()
-        self._clock.tick(self.metadata["render_fps"])
-
-    def _draw(self) -> NDArray[np.uint8]:
+    def _draw(self) -> Picture:
         from PIL import Image, ImageDraw
 
-        oversampling = 3  # drawn larger and scaled down, for smooth edges
-        size = self.render_size * oversampling
+        size = self.render_size * OVERSAMPLING
         unit = size / 2.2  # pixels per world unit; rooms are 2 wide with a wall of 0.1 around
         image = Image.new("RGB", (2 * size, size), "#39404f")
         draw = ImageDraw.Draw(image)
@@ -148,8 +112,7 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
             return np.array([(position[0] + 1.1) * unit + room * size, (1.1 - position[1]) * unit])
 
         def box(center: Array, half: Sequence[float] | float) -> list[tuple[float, float]]:
-            low, high = center - np.asarray(half) * unit, center + np.asarray(half) * unit
-            return [(low[0], low[1]), (high[0], high[1])]
+            return pixel_box(center, np.asarray(half) * unit)
 
         def dot(center: Array, radius: float, fill: str) -> None:
             draw.ellipse(box(center, radius), fill=fill)
@@ -199,5 +162,4 @@ class RobotRemoteControl(gymnasium.Env[Array, Array]):
         for side in (-1, 1):
             dot(robot + np.array([side * 0.032, -0.012]) * unit, 0.017, "#ffffff")
 
-        scaled = image.resize((2 * self.render_size, self.render_size), Image.Resampling.LANCZOS)
-        return np.asarray(scaled, dtype=np.uint8)
+        return scaled_down(image)

@@ -17,7 +17,19 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from gatel0rd.config import DataRecipe
 from gatel0rd.experiments.registry import RunConfig
+
+
+def title_of(run: RunConfig) -> str:
+    """What tells a run from its neighbours, in a few words."""
+    cell = run.model.cell
+    layers = max(cell.num_layers, cell.net_layers)
+    words = [run.scenario, cell.name]
+    words += [f"{layers} layers"] if layers > 1 else []
+    words += [f"λ {run.train.sparsity_weight:g}"] if cell.name == "gatel0rd" else []
+    words += ["teacher-forced"] if run.train.teacher_forcing else []
+    return " ".join([*words, f"seed {run.seed}"])
 
 
 class LiveDisplay:
@@ -37,6 +49,7 @@ class LiveDisplay:
             disable=not console.is_terminal,
         )
         self.overall = self.progress.add_task("[bold]all runs", total=total, state="runs")
+        self.data: dict[str, TaskID] = {}
         self.tasks: dict[int, TaskID] = {}
         self.names: dict[int, str] = {}
         self.began: dict[int, float] = {}
@@ -49,8 +62,17 @@ class LiveDisplay:
     def __exit__(self, *exception: object) -> None:
         self.progress.stop()
 
+    def generated(self, recipe: DataRecipe, done: int, total: int) -> None:
+        name = f"data {recipe.scenario}/{recipe.policy} {recipe.split}"
+        if name not in self.data:
+            self.data[name] = self.progress.add_task(name, total=total, state="sequences")
+        self.progress.update(self.data[name], completed=done)
+        if done >= total:
+            self.progress.remove_task(self.data.pop(name))
+            self.console.print(f"{name}: {total} sequences", highlight=False)
+
     def started(self, index: int, run: RunConfig) -> None:
-        self.names[index] = f"{run.scenario} {run.model.cell.name} seed {run.seed}"
+        self.names[index] = title_of(run)
         self.began[index] = time.monotonic()
         self.tasks[index] = self.progress.add_task(self.names[index], total=run.train.epochs, state="starting")
 

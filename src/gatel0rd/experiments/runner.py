@@ -8,15 +8,19 @@ import os
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
 
+from gatel0rd.config import DataRecipe
 from gatel0rd.experiments.registry import RunConfig
 
 
 class Display(Protocol):
     """Who wants to know how runs are doing."""
+
+    def generated(self, recipe: DataRecipe, done: int, total: int) -> None: ...
 
     def started(self, index: int, run: RunConfig) -> None: ...
 
@@ -36,20 +40,20 @@ class Failure:
 def run_all(runs: Sequence[RunConfig], out: Path, *, workers: int, resume: bool, display: Display) -> list[Failure]:
     """Execute runs, longest first, on ``workers`` processes; one run's failure does not stop the others."""
     order = sorted(range(len(runs)), key=lambda index: -runs[index].gradient_steps)
-    _make_data(runs, out)
+    _make_data(runs, out, display)
     if workers <= 1:
         return _run_inline(runs, order, out, resume, display)
     return _run_parallel(runs, order, out, workers, resume, display)
 
 
-def _make_data(runs: Sequence[RunConfig], out: Path) -> None:
+def _make_data(runs: Sequence[RunConfig], out: Path, display: Display) -> None:
     """Make missing data sets first, once, so that workers only read them."""
     from gatel0rd.data import generate
 
     recipes = {recipe for run in runs for recipe in (run.train_data, *run.evaluation_data, *run.validation_data)}
     for recipe in sorted(recipes, key=lambda recipe: recipe.name):
         if not (out / "data" / f"{recipe.name}.safetensors").exists():
-            generate(recipe).save(out / "data")
+            generate(recipe, partial(display.generated, recipe)).save(out / "data")
 
 
 def _run_inline(
