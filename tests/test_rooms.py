@@ -25,7 +25,7 @@ ALLOWED = {
     "data": {"config", "envs", "files"},
     "training": {"config", "data", "engine", "files", "functional", "models"},
     "analysis": {"files"},
-    "experiments": {"analysis", "config", "data", "engine", "files", "models", "training"},
+    "experiments": {"analysis", "config", "data", "engine", "envs", "files", "models", "training"},
     "bench": {"bench_jax", "config", "engine", "models", "nn", "training"},
     "bench_jax": {"config", "models"},
     "cli": {"analysis", "bench", "config", "data", "engine", "experiments", "files"},

@@ -123,6 +123,27 @@ def data_make(
             console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {time.monotonic() - began:.1f} s")
 
 
+def animate(
+    run: Positional[Annotated[Path, arg(metavar="RUN", help="Directory of a finished run, as runs/rrc/gatel0rd-….")]],
+    sequence: Annotated[int | None, arg(metavar="N", help="Test sequence; one with much to see if not given.")] = None,
+    out: Annotated[Path | None, arg(metavar="FILE", help="GIF or WebP; animation.gif in RUN if not given.")] = None,
+) -> None:
+    """Film a predicted sequence beside the real one, with the model's memory and its gates lighting up."""
+    from rich.progress import Progress
+
+    from gatel0rd.experiments.animation import animate as make
+
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("drawing")
+        path = make(
+            run,
+            run / "animation.gif" if out is None else out,
+            sequence=sequence,
+            on_frame=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    console.print(f"wrote {path}, {path.stat().st_size / 1e6:.1f} MB")
+
+
 def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> None:
     """Train GateL0RD and a GRU on Robot Remote Control and make a report, in some minutes on two cores."""
     import matplotlib  # noqa: F401  # if it is missing, say so before training
@@ -228,6 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.command(run)
     app.command(report)
     app.command(data, name="data", help="Data sets of the paper's scenarios.")
+    app.command(animate)
     app.command(demo)
     app.command(info)
     app.command(bench)

@@ -161,7 +161,7 @@ def layers_table(lines: Sequence[Line], metric: str) -> Table:
 
     def layers(line: Line) -> int:
         cell = line.records[0].run["model"]["cell"]
-        return max(cell["num_layers"], cell["net_layers"])
+        return int(max(cell["num_layers"], cell["net_layers"]))
 
     return _search_table(lines, metric, lambda line: f"{layers(line)} layers", layers)
 

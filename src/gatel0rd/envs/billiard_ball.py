@@ -203,7 +203,8 @@ class BilliardBall(DrawnEnv):
         return self._observation(), 0.0, False, False, self._info()
 
     def _observation(self) -> Array:
-        return np.clip(self._table.motion.position[0] / HALF_SIZE, -1.0, 1.0)
+        scaled: Array = self._table.motion.position[0] / HALF_SIZE
+        return scaled
 
     def _info(self) -> dict[str, Any]:
         motion = self._table.motion
@@ -217,6 +218,13 @@ class BilliardBall(DrawnEnv):
         return draw_table(self.render_size, self._trail, pocketed=bool(self._table.motion.pocketed[0]))
 
 
+def picture(history: Array, height: int) -> Picture:
+    """The table as observations up to now tell it. Shape: history [t, 2]."""
+    resting = len(history) > 2 and bool(np.abs(np.diff(history[-3:], axis=0)).max() < 1e-3)
+    in_pocket = bool((np.linalg.norm(history[-1] * HALF_SIZE - POCKETS, axis=-1) < POCKET).any())
+    return draw_table(height, list(history * HALF_SIZE), pocketed=resting and in_pocket)
+
+
 def draw_table(height: int, trail: list[Array], *, pocketed: bool) -> Picture:
     """The table seen from above, with the ball at the end of its trail (positions in metres)."""
     from PIL import Image, ImageDraw
@@ -228,7 +236,8 @@ def draw_table(height: int, trail: list[Array], *, pocketed: bool) -> Picture:
     draw = ImageDraw.Draw(image)
 
     def place(position: Array) -> Array:
-        return middle + position * np.array([1.0, -1.0]) * unit
+        pixel: Array = middle + position * np.array([1.0, -1.0]) * unit
+        return pixel
 
     outer = HALF_SIZE + frame
     draw.rounded_rectangle(box(middle, outer * unit), radius=0.07 * unit, fill="#5b3a24")

@@ -16,7 +16,7 @@ from gatel0rd.analysis.records import processor
 from gatel0rd.config import DataRecipe, to_json
 from gatel0rd.data import Dataset, obtain
 from gatel0rd.engine import status
-from gatel0rd.experiments.measures import CURVE_MEASURES, MEASURES
+from gatel0rd.experiments.measures import CURVE_MEASURES, measure
 from gatel0rd.experiments.registry import RunConfig, is_finished
 from gatel0rd.files import FileError, write_json
 from gatel0rd.models import save_model
@@ -71,7 +71,7 @@ def execute(
             "wall_seconds": round(trainer.seconds, 2),
             "curves": curves(trainer.history),
             "final": final,
-            "measures": MEASURES[run.scenario](model, evaluations),
+            "measures": measure(run.scenario, model, evaluations),
         }
         write_json(directory / "record.json", rounded(record))
     return directory

@@ -44,7 +44,7 @@ def gating(model: WorldModel, data: Dataset, events: NDArray[np.bool_]) -> Measu
     gates = open_gates(model, data, free=False)
     if gates is None:
         return None
-    is_open = gates.any(axis=-1)
+    is_open: NDArray[np.bool_] = np.any(gates, axis=-1)
     event = events[:, : is_open.shape[1]]
     hits, false_alarms = float(is_open[event].mean()), float(is_open[~event].mean())
     return {
@@ -102,26 +102,31 @@ def event_measures(model: WorldModel, data: Dataset, events: Events) -> Measures
             return None
         dims = gates.any(axis=1).sum(axis=-1)  # [N, T-1, H] -> [N]
         counts = np.bincount(dims, minlength=gates.shape[-1] + 1)
-        measures[name] = {**event_match(gates.any(axis=-1), events), "dims_histogram": (counts / len(dims)).tolist()}
+        measures[name] = {
+            **event_match(np.any(gates, axis=-1), events),
+            "dims_histogram": (counts / len(dims)).tolist(),
+        }
     return measures
 
 
 def onsets(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Where a flag turns on. Shape: [N, T] -> [N, T]."""
-    return flags & ~np.concatenate([flags[:, :1], flags[:, :-1]], axis=1)
+    turned: NDArray[np.bool_] = flags & ~np.concatenate([flags[:, :1], flags[:, :-1]], axis=1)
+    return turned
 
 
 @torch.no_grad()
-def example(model: WorldModel, data: Dataset, index: int, events: Events | None = None) -> Measures:
+def example(model: WorldModel, data: Dataset, index: int) -> Measures:
     """One free-running sequence: observations, predictions, latents relative to h_0, gates; [T-1, ·] each."""
     observations, actions = (tensor[:, [index]] for tensor in time_first(data, model.config))
     rollout = model.free_run(observations[:-1], actions[:-1])
     start = model.core.latents(model.initial(observations, actions))
+    events = EVENTS[data.recipe.scenario](data)
     return {
         "sequence": index,
         "start": observations[0, 0].tolist(),
         "given": model.config.init_steps,
-        "events": {name: np.flatnonzero(times[index]).tolist() for name, times in (events or {}).items()},
+        "events": {name: np.flatnonzero(times[index]).tolist() for name, times in events.items()},
         "observations": observations[1:, 0].tolist(),
         "predictions": rollout.predictions[:, 0].tolist(),
         "latents": (rollout.latents - start)[:, 0].tolist(),
@@ -135,30 +140,31 @@ def travelled(data: Dataset, columns: slice) -> NDArray[np.float64]:
     return path
 
 
-def robot_remote_control(model: WorldModel, evaluations: Mapping[str, Dataset]) -> Measures:
-    """Gating at control onset, and two example sequences, on the set with random actions."""
-    data = evaluations.get("generalization", evaluations["test"])
+def control_events(data: Dataset) -> Events:
+    """The first observation at which the robot is controlled."""
+    return {"control": np.arange(data.recipe.steps) == data.labels["onset"][:, None]}
+
+
+def control_examples(data: Dataset) -> dict[str, int]:
+    """A sequence with control, with much to see before and after it, and one without."""
     onset = data.labels["onset"]
-    events = np.arange(data.recipe.steps) == onset[:, None]
-    # a sequence with much to see on both sides
     middle = np.where((onset >= 12) & (onset <= 25), travelled(data, slice(2, 4)), -1)
-    chosen = {"control": int(middle.argmax()), "no control": int(np.flatnonzero(onset < 0)[0])}
-    examples = {name: example(model, data, index, {"control": events}) for name, index in chosen.items()}
-    return {"gating": gating(model, data, events), "examples": examples}
+    return {"control": int(middle.argmax()), "no control": int(np.flatnonzero(onset < 0)[0])}
 
 
-def billiard_ball(model: WorldModel, evaluations: Mapping[str, Dataset]) -> Measures:
-    """Gate openings against cushion contacts and drops into pockets, and two sequences with two and three contacts."""
-    data = evaluations["test"]
-    contacts, pocketed = data.labels["cushion"], data.labels["pocketed"]
-    events = {"cushion contact": contacts, "drop": onsets(pocketed)}
-    path = travelled(data, slice(0, 2))
-    stays = ~pocketed.any(axis=1)
-    examples = {}
-    for name, count in (("two contacts", 2), ("three contacts", 3)):
-        fitting = np.where(stays & (contacts.sum(axis=1) == count), path, -1)
-        examples[name] = example(model, data, int(fitting.argmax()), events)
-    return {"gating": event_measures(model, data, events), "examples": examples}
+def billiard_events(data: Dataset) -> Events:
+    """Touches of a cushion, and drops into a pocket."""
+    return {"cushion contact": data.labels["cushion"], "drop": onsets(data.labels["pocketed"])}
+
+
+def billiard_examples(data: Dataset) -> dict[str, int]:
+    """The longest paths with two and with three contacts."""
+    path, contacts = travelled(data, slice(0, 2)), data.labels["cushion"].sum(axis=1)
+    stays = ~data.labels["pocketed"].any(axis=1)
+    return {
+        name: int(np.where(stays & (contacts == count), path, -1).argmax())
+        for name, count in (("two contacts", 2), ("three contacts", 3))
+    }
 
 
 def shepherd_events(data: Dataset) -> Events:
@@ -173,16 +179,12 @@ def shepherd_events(data: Dataset) -> Events:
     }
 
 
-def shepherd(model: WorldModel, evaluations: Mapping[str, Dataset]) -> Measures:
-    """Gate openings against events, and two sequences: one in which the sheep is caught, one with the gate closed."""
-    data = evaluations["test"]
-    events = shepherd_events(data)
-    chosen = {
+def shepherd_examples(data: Dataset) -> dict[str, int]:
+    """A sequence in which the sheep is caught, and one in which the gate stays closed."""
+    return {
         "caught": int(np.flatnonzero(data.labels["caught"].any(axis=1))[0]),
         "gate closed": int(np.flatnonzero(~data.labels["gate_open"].any(axis=1))[0]),
     }
-    examples = {name: example(model, data, index, events) for name, index in chosen.items()}
-    return {"gating": event_measures(model, data, events), "examples": examples}
 
 
 def reappearance(model: WorldModel, data: Dataset) -> dict[str, float]:
@@ -195,12 +197,31 @@ def reappearance(model: WorldModel, data: Dataset) -> dict[str, float]:
     return {"reappearance": float(np.square(error, dtype=np.float64).mean())}
 
 
-MEASURES: dict[str, Callable[[WorldModel, Mapping[str, Dataset]], Measures]] = {
-    "rrc": robot_remote_control,
-    "billiard": billiard_ball,
-    "shepherd": shepherd,
+EVENTS: dict[str, Callable[[Dataset], Events]] = {
+    "rrc": control_events,
+    "billiard": billiard_events,
+    "shepherd": shepherd_events,
 }
-"""Scenario name -> what is measured after training."""
+"""Scenario name -> its labelled events, [N, T] each."""
+
+EXAMPLES: dict[str, Callable[[Dataset], dict[str, int]]] = {
+    "rrc": control_examples,
+    "billiard": billiard_examples,
+    "shepherd": shepherd_examples,
+}
+"""Scenario name -> sequences worth looking at."""
+
+
+def measure(scenario: str, model: WorldModel, evaluations: Mapping[str, Dataset]) -> Measures:
+    """Gates at events, and examples, after training; on the generalization set where there is one."""
+    data = evaluations.get("generalization", evaluations["test"])
+    events = EVENTS[scenario](data)
+    gates = gating(model, data, events["control"]) if scenario == "rrc" else event_measures(model, data, events)
+    return {
+        "gating": gates,
+        "examples": {name: example(model, data, index) for name, index in EXAMPLES[scenario](data).items()},
+    }
+
 
 CURVE_MEASURES: dict[str, Callable[[WorldModel, Dataset], dict[str, float]]] = {"shepherd": reappearance}
 """Scenario name -> what is measured with the error, at every evaluation during training."""

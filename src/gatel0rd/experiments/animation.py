@@ -1,0 +1,169 @@
+"""A trained run as a short film: the real sequence beside the predicted one, memory and gates below."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatel0rd.config import from_json
+from gatel0rd.data import Dataset, obtain
+from gatel0rd.experiments.measures import EXAMPLES, example
+from gatel0rd.experiments.registry import RunConfig
+from gatel0rd.files import FileError, load_arrays, write_atomically
+from gatel0rd.models import load_model
+
+SCENES = {"rrc": "robot_remote_control", "billiard": "billiard_ball", "shepherd": "shepherd"}
+"""Scenario -> the environment's module; its ``picture`` draws a history of observations."""
+DIMENSION_COLORS = ("#c0392b", "#2f6fa7", "#6f9a3e", "#8569b0", "#e19c24", "#18a0a0", "#8c564b", "#d170a8")
+SCENE_HEIGHT, STRIP, CHART_HEIGHT, GAP, OVERSAMPLING = 220, 26, 150, 10, 2
+INK, PAPER, PALE = "#2b2b2b", "#ffffff", "#e3e3e3"
+SHINE = (0.25, 0.5, 1.0)
+"""How strong a lamp's colour is in its halo, outside, inside, and in the lamp."""
+FORMATS = {".gif": "GIF", ".webp": "WEBP"}
+MILLISECONDS = 90
+
+
+def animate(
+    run_directory: Path, out: Path, *, sequence: int | None = None, on_frame: Callable[[int, int], None]
+) -> Path:
+    """Write a film of one test sequence, predicted by the model of a finished run.
+
+    Args:
+        run_directory: where the run left ``model.safetensors``.
+        out: a ``.gif`` or ``.webp`` file.
+        sequence: number of the sequence in the test set; one with much to see if not given.
+        on_frame: told the number of each frame that is ready, and how many there will be.
+    """
+    if out.suffix not in FORMATS:
+        raise ValueError(f"{out} ends in {out.suffix or 'nothing'}; films are written as {' or '.join(FORMATS)}")
+    path = run_directory / "model.safetensors"
+    if not path.exists():
+        raise FileError(f"there is no {path}; give the directory of a finished run, as `gatel0rd run` leaves it")
+    run = from_json(RunConfig, load_arrays(path, kind="model")[1]["run"])
+    data = obtain(run.evaluation_data[-1], run_directory.parent.parent / "data")
+    if sequence is None:
+        sequence = next(iter(EXAMPLES[run.scenario](data).values()))
+    if not 0 <= sequence < len(data.observations):
+        raise ValueError(f"sequence is {sequence}; the test set has {len(data.observations)}, counted from 0")
+    frames = film(run, data, example(load_model(path), data, sequence), on_frame)
+    return _write(frames, out)
+
+
+def film(
+    run: RunConfig, data: Dataset, content: dict[str, Any], on_frame: Callable[[int, int], None]
+) -> list[NDArray[np.uint8]]:
+    """The frames of one example, [H, W, 3] each."""
+    scenes = importlib.import_module(f"gatel0rd.envs.{SCENES[run.scenario]}")
+    real = np.array([content["start"], *content["observations"]])
+    given = content["given"]
+    predicted = np.concatenate([real[:given], np.array(content["predictions"])[given - 1 :]])
+    frames = []
+    for t in range(len(real)):
+        pair = [scenes.picture(history[: t + 1], SCENE_HEIGHT) for history in (real, predicted)]
+        frames.append(_frame(run, content, pair, t, given))
+        on_frame(t + 1, len(real))
+    return frames
+
+
+def _frame(
+    run: RunConfig, content: dict[str, Any], pair: list[NDArray[np.uint8]], t: int, given: int
+) -> NDArray[np.uint8]:
+    """Two scenes with their titles, and below them lamps that light up with the gates, and the latent states."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    width = 2 * pair[0].shape[1] + GAP
+    height = STRIP + SCENE_HEIGHT + GAP + CHART_HEIGHT
+    scale = OVERSAMPLING
+    image = Image.new("RGB", (width * scale, (CHART_HEIGHT) * scale), PAPER)
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(11 * scale)
+
+    latents = np.array(content["latents"])  # [T-1, H], after the input of that time
+    gates = None if content["gates"] is None else np.array(content["gates"])
+    steps, size = latents.shape
+    now = min(t, steps - 1)
+    left, right, top, bottom = 150, width - 12, 14, CHART_HEIGHT - 22
+
+    def place(time: float, value: float) -> tuple[float, float]:
+        x = left + (right - left) * time / steps
+        return x * scale, (top + (bottom - top) * (1 - (np.clip(value, -2, 2) + 2) / 4)) * scale
+
+    for value in (-1, 0, 1):
+        draw.line([place(0, value), place(steps, value)], PALE, scale)
+    for kind, times in content["events"].items():
+        for time in times:
+            if time <= t:
+                draw.line([place(time, -2), place(time, 2)], "#b8ad94", scale)
+                draw.text((place(time, 2)[0] + 2 * scale, 0), kind, "#8a7f66", ImageFont.load_default(9 * scale))
+    for dim in range(size):
+        color = DIMENSION_COLORS[dim % len(DIMENSION_COLORS)]
+        points = [place(0, 0), *(place(time + 1, latents[time, dim]) for time in range(now + 1))]
+        draw.line(points, color, 2 * scale, joint="curve")
+    draw.text((left * scale, (bottom + 4) * scale), "latent state, relative to its start", INK, font)
+
+    if gates is not None:
+        draw.text((12 * scale, (bottom + 4) * scale), "gates", INK, font)
+        for dim in range(gates.shape[1]):
+            color = DIMENSION_COLORS[dim % len(DIMENSION_COLORS)]
+            x, y = (26 + 30 * (dim % 4)) * scale, (top + 26 + 44 * (dim // 4)) * scale
+            glow = float(gates[now, dim]) if t < steps else 0.0
+            if glow > 0:
+                for radius, strength in zip((15, 12), SHINE, strict=False):
+                    draw.ellipse(_around(x, y, radius * scale), fill=_mix(color, PAPER, strength))
+            draw.ellipse(
+                _around(x, y, 8 * scale), fill=color if glow > 0 else "#f1f1f1", outline="#9a9a9a", width=scale
+            )
+    chart = np.asarray(image.resize((width, CHART_HEIGHT), Image.Resampling.LANCZOS), dtype=np.uint8)
+
+    strip = Image.new("RGB", (width, STRIP), PAPER)
+    draw = ImageDraw.Draw(strip)
+    font = ImageFont.load_default(14)
+    name = run.model.cell.name.replace("gatel0rd", "GateL0RD").replace("elman", "Elman RNN")
+    name = name.upper() if name in ("gru", "lstm") else name
+    state = "given" if t < given else f"predicted by {name} on its own"
+    draw.text((6, 5), f"real, t = {t}", INK, font)
+    draw.text((width - pair[1].shape[1] + 6, 5), state, "#2f6fa7" if t < given else "#c0392b", font)
+    blank = np.full((SCENE_HEIGHT, GAP, 3), 255, dtype=np.uint8)
+    scenes = np.concatenate([pair[0], blank, pair[1]], axis=1)
+    space = np.full((GAP, width, 3), 255, dtype=np.uint8)
+    frame = np.concatenate([np.asarray(strip, dtype=np.uint8), scenes, space, chart])
+    assert frame.shape == (height, width, 3)
+    return frame
+
+
+def _around(x: float, y: float, radius: float) -> list[tuple[float, float]]:
+    return [(x - radius, y - radius), (x + radius, y + radius)]
+
+
+def _mix(color: str, other: str, share: float) -> tuple[int, ...]:
+    """Some of one colour, the rest of another."""
+    first, second = (np.array([int(text[i : i + 2], 16) for i in (1, 3, 5)]) for text in (color, other))
+    return tuple(int(value) for value in share * first + (1 - share) * second)
+
+
+def _write(frames: list[NDArray[np.uint8]], out: Path) -> Path:
+    import io
+
+    from PIL import Image
+
+    # one palette for all frames, made from several of them, so that nothing flickers and files stay small
+    swatches = [
+        np.full((40, frames[0].shape[1], 3), _mix(c, PAPER, s), np.uint8) for c in DIMENSION_COLORS for s in SHINE
+    ]
+    sample = Image.fromarray(np.concatenate([*swatches, *frames[:: max(1, len(frames) // 6)]]))
+    palette = sample.quantize(200, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    if out.suffix == ".webp":
+        images = [Image.fromarray(frame) for frame in frames]
+    durations = [MILLISECONDS] * (len(images) - 1) + [1500]
+    content = io.BytesIO()
+    images[0].save(
+        content, FORMATS[out.suffix], save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True
+    )
+    write_atomically(out, content.getvalue())
+    return out
