@@ -25,7 +25,7 @@ def record(seed: int, error: float, *, rate: float = 0.005, gating: bool = True)
     content = {
         "group": f"g{rate}",
         "share_of_paper": 0.5,
-        "run": {"seed": seed, "profile": "quick", "preset": "text", "train": {"learning_rate": rate, "epochs": 10}},
+        "run": {"scenario": "rrc", "seed": seed, "profile": "quick", "preset": "text", "train": {"learning_rate": rate, "epochs": 10}},
         "final": {"test": {"error": error, "open_rate": 0.25}},
         "curves": {"epoch": [0, 5, 10], "test.error": [1.0, 0.5, error], "train.loss": [None, 0.4, 0.3]},
         "measures": {"gating": shares if gating else None, "examples": {"control": example}},
@@ -91,11 +91,80 @@ def test_grid_table_marks_the_best_rate():
     assert table.rows == [["GRU", "0.1 (1 seed)", "0.05 (1 seed) ◀ best"]]
 
 
+def ball_record(seed: int, layers: int = 3, error: float = 0.1) -> Record:
+    events = {
+        "cushion contact": {
+            "count": 9,
+            "precision": 0.5,
+            "precision_by_chance": 0.05,
+            "recall": 0.8 + 0.1 * seed,
+            "recall_by_chance": 0.3,
+        },
+        "drop": {"count": 0, "precision": 0.0, "precision_by_chance": 0.0, "recall": None, "recall_by_chance": 0.3},
+    }
+    measured = {"open_times": 0.2, "events": events, "dims_histogram": [0.1, 0.2, 0.3, 0.1, 0.1, 0.1, 0.1, 0, 0]}
+    example = {
+        "sequence": 0,
+        "start": [0.0, 0.0],
+        "given": 2,
+        "events": {"cushion contact": [2], "drop": []},
+        "observations": [[0.1, 0.1], [0.2, 0.2], [0.3, 0.1]],
+        "predictions": [[0.1, 0.1], [0.2, 0.25], [0.3, 0.3]],
+        "latents": [[0.0, 0.5], [0.0, 1.0], [0.1, 1.0]],
+        "gates": [[0.0, 0.0], [0.0, 0.3], [0.0, 0.0]],
+    }
+    content = record(seed, error).content | {
+        "measures": {"gating": {"free-running": measured}, "examples": {"two contacts": example}},
+    }
+    content["run"] = content["run"] | {
+        "scenario": "billiard",
+        "model": {"cell": {"num_layers": layers, "net_layers": 1}},
+    }
+    return Record(Path(f"ball{seed}.json"), content)
+
+
+BALL = Line("gatel0rd", "λ = 0.01", "gatel0rd", [ball_record(0), ball_record(1)])
+
+
+def test_events_table_shows_precision_and_recall_beside_chance():
+    assert tables.events_table([BALL, ALONE]).rows == [
+        ["λ = 0.01, free-running, cushion contact", "0.5 ± 0 (2 seeds)", "0.05", "0.85 ± 0.071 (2 seeds)", "0.3"],
+        ["λ = 0.01, free-running, drop", "0 ± 0 (2 seeds)", "0", "–", "0.3"],
+    ]
+
+
+def test_dims_table_sums_up_the_tail():
+    table = tables.dims_table([Line("g", "λ", "gatel0rd", [ball_record(0)])], most=3)
+    assert table.header == ["network", "0", "1", "2", "3 or more"]
+    assert [cell.split()[0] for cell in table.rows[0][1:]] == ["0.1", "0.2", "0.3", "0.4"]
+
+
+def test_layers_table_has_a_column_per_depth():
+    deep = Line("gru-3", "GRU", "gru", [ball_record(0, layers=3, error=0.05)])
+    flat = Line("gru-1", "GRU", "gru", [ball_record(0, layers=1, error=0.1)])
+    table = tables.layers_table([deep, flat], "test.error")
+    assert table.header == ["network", "1 layers", "3 layers"]
+    assert table.rows == [["GRU", "0.1 (1 seed)", "0.05 (1 seed) ◀ best"]]
+
+
+def test_the_trajectory_outlines_inputs_with_open_gates():
+    figure = figures.trajectory([BALL], "two contacts", title="t")
+    dots = figure.axes[0].collections
+    pockets, real, predicted, given, opened = (collection.get_offsets().tolist() for collection in dots)
+    assert len(pockets) == 6
+    assert real == [[0.0, 0.0], [0.1, 0.1], [0.2, 0.2], [0.3, 0.1]]
+    assert predicted == [[0.1, 0.1], [0.2, 0.25], [0.3, 0.3]] and given == real[:2]
+    assert opened == [[0.1, 0.1]]  # the second input, a real one
+    figures.close(figure)
+
+
 def test_figures_are_files_and_the_same_each_time(tmp_path):
     for name in ("first", "second"):
         for figure, stem in (
             (figures.curves([LINE, ALONE], "test.error", title="t", ylabel="y"), "curves"),
             (figures.latents([LINE], "control", title="t"), "latents"),
+            (figures.latents([BALL], "two contacts", title="t"), "ball"),
+            (figures.trajectory([BALL], "two contacts", title="t"), "trajectory"),
             (figures.sampling([LINE], title="t"), "sampling"),
         ):
             paths = figures.save(figure, tmp_path / name / stem)
@@ -111,6 +180,8 @@ def test_variants_of_one_cell_have_colours_of_their_own():
     lines = [LINE, other, ALONE]
     assert len({figures.color_of(line, lines) for line in lines}) == 3
     assert figures.color_of(ALONE, lines) == figures.COLORS["gru"]
+    dashed = Line("gatel0rd-0", "λ = 0", "gatel0rd", [], dashed=True)
+    assert figures.color_of(dashed, [LINE, dashed, ALONE]) == figures.COLORS["gatel0rd"]
 
 
 def test_the_page_is_self_contained_and_escapes_text(tmp_path):

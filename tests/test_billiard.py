@@ -43,11 +43,11 @@ def test_a_ball_rolls_straight_and_slows_down_by_the_damping():
 
 
 def test_a_cushion_turns_the_normal_component_around_and_takes_a_tenth_of_it():
-    positions, velocities, contacts, _ = shoot([0.5, 0.1], [1.2, 0.2], 20)
-    # 0.47 m to go at 1.2 m/s, damped: 12.1 steps
-    assert np.flatnonzero(contacts).tolist() == [13]
-    np.testing.assert_allclose(velocities[13, 0], -RESTITUTION * DAMPING * velocities[12, 0], rtol=1e-3)
-    np.testing.assert_allclose(velocities[13, 1], DAMPING * velocities[12, 1], rtol=1e-3)
+    positions, velocities, contacts, _ = shoot([0.52, 0.1], [1.2, 0.2], 20)
+    # 0.45 m to go at 0.04 m per step, a little damped: 11.3 steps
+    assert np.flatnonzero(contacts).tolist() == [12]
+    np.testing.assert_allclose(velocities[12, 0], -RESTITUTION * DAMPING * velocities[11, 0], rtol=1e-3)
+    np.testing.assert_allclose(velocities[12, 1], DAMPING * velocities[11, 1], rtol=1e-3)
     assert positions[:, 0].max() <= HALF_SIZE[0] - RADIUS + 0.01
 
 
@@ -117,13 +117,6 @@ def test_the_environment_is_the_table_in_scaled_coordinates():
 def test_impossible_shots_are_errors(options, message):
     with pytest.raises(ValueError, match=message):
         BilliardBall().reset(options=options)
-
-
-def test_actions_are_errors():
-    env = BilliardBall()
-    env.reset(seed=0)
-    with pytest.raises(ValueError, match="expected no finite numbers"):
-        env.step(np.array([1.0]))
 
 
 def test_without_the_physics_engine_the_error_says_what_to_install(monkeypatch):

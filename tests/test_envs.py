@@ -5,10 +5,20 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import gatel0rd.envs  # noqa: F401
+from gatel0rd.envs import STEPS, billiard_ball, robot_remote_control, shepherd
 from gatel0rd.envs.robot_remote_control import RobotRemoteControl, transition
 
-IDS = ["gatel0rd/RobotRemoteControl-v0"]
+IDS = [f"gatel0rd/{place.partition(':')[2]}-v0" for place in STEPS]
+MODULES = {"RobotRemoteControl": robot_remote_control, "BilliardBall": billiard_ball, "Shepherd": shepherd}
+
+
+def module_of(name):
+    return MODULES[name.removeprefix("gatel0rd/").removesuffix("-v0")]
+
+
+def test_the_contract_covers_every_registered_environment():
+    registered = [name for name in gymnasium.registry if name.startswith("gatel0rd/")]
+    assert sorted(registered) == sorted(IDS) and len(IDS) == 3
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -17,21 +27,38 @@ def test_gymnasiums_checker_is_content(name):
     check_env(gymnasium.make(name, render_mode="rgb_array").unwrapped)
 
 
-@pytest.mark.parametrize("name", IDS)
-def test_same_seed_and_actions_give_the_same_episode(name):
-    def episode():
-        env = gymnasium.make(name)
-        observations = [env.reset(seed=3)[0]]
-        env.action_space.seed(4)
-        for _ in range(50):
-            observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            observations.append(observation)
-        assert truncated or terminated
-        return np.array(observations)
+def episode(env, seed):
+    """Observations of one episode with random actions, up to its end."""
+    observations = [env.reset(seed=seed)[0]]
+    env.action_space.seed(4)
+    ended = False
+    while not ended:
+        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        assert isinstance(reward, float) and isinstance(info, dict)
+        observations.append(observation)
+        ended = terminated or truncated
+    return np.array(observations)
 
-    first = episode()
-    assert np.array_equal(first, episode())
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_same_seed_and_actions_give_the_same_episode_and_another_seed_does_not(name):
+    env = gymnasium.make(name)
+    first = episode(env, 3)
+    assert np.array_equal(first, episode(env, 3)) and np.array_equal(first, episode(gymnasium.make(name), 3))
+    assert not np.array_equal(first[0], episode(env, 5)[0])
     assert first.min() >= -1 and first.max() <= 1
+    assert len(first) <= env.spec.max_episode_steps + 1
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_observations_have_names_and_are_new_arrays(name):
+    env = gymnasium.make(name)
+    before, _ = env.reset(seed=0)
+    kept = before.copy()
+    after = env.step(env.action_space.sample())[0]
+    assert after is not before and np.array_equal(before, kept)
+    assert len(module_of(name).OBSERVATION_NAMES) == len(before)
+    assert len(getattr(module_of(name), "ACTION_NAMES", ())) == env.action_space.shape[0]
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -39,22 +66,46 @@ def test_pictures_show_the_scene_and_change_with_it(name):
     env = gymnasium.make(name, render_mode="rgb_array")
     env.reset(seed=0)
     before = env.render()
-    env.step(np.array([1.0, -1.0]))
+    for _ in range(3):
+        env.step(env.action_space.sample())
     after = env.render()
-    assert before.dtype == np.uint8 and before.shape == (320, 640, 3)
+    assert before.dtype == np.uint8 and before.shape[0] == 320 and 580 < before.shape[1] <= 640
     assert len(np.unique(before.reshape(-1, 3), axis=0)) > 50
     assert not np.array_equal(before, after)
 
 
-def test_human_rendering_opens_and_closes_a_window():
-    env = gymnasium.make(IDS[0], render_mode="human")
+@pytest.mark.parametrize("name", IDS)
+def test_a_history_of_observations_gives_the_picture_of_the_environment(name):
+    env = gymnasium.make(name, render_mode="rgb_array")
+    history = [env.reset(seed=1)[0]]
+    for _ in range(12):
+        history.append(env.step(env.action_space.sample())[0])
+    drawn = module_of(name).picture(np.array(history), 320).astype(int)
+    difference = np.abs(drawn - env.render()).max(axis=-1)
+    assert (difference > 40).mean() < 0.002  # rounding of coordinates may move an edge
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_human_rendering_opens_and_closes_a_window(name):
+    env = gymnasium.make(name, render_mode="human")
     env.reset(seed=0)
-    env.step(np.zeros(2))
+    env.step(env.action_space.sample())
     assert env.unwrapped._window is not None
     env.close()
     assert env.unwrapped._window is None
     with pytest.raises(ValueError, match="render_mode is 'ansi'; expected human or rgb_array"):
-        RobotRemoteControl(render_mode="ansi")
+        type(env.unwrapped)(render_mode="ansi")
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_bad_actions_are_errors(name):
+    env = gymnasium.make(name).unwrapped
+    env.reset(seed=0)
+    size = env.action_space.shape[0]
+    bad = [np.zeros(size + 1)] + [np.full(size, value) for value in (np.nan, np.inf) if size]
+    for action in bad:
+        with pytest.raises(ValueError, match=r"expected (no|two|three) finite numbers in \[-1, 1\]"):
+            env.step(action)
 
 
 def test_robot_remote_control_by_hand():
@@ -95,11 +146,3 @@ def test_walls_stop_agent_and_robot():
 def test_starts_outside_the_rooms_are_errors():
     with pytest.raises(ValueError, match=r"agent is .*; expected a position in"):
         RobotRemoteControl().reset(options={"agent": [1.2, 0.0]})
-
-
-def test_bad_actions_are_errors():
-    env = RobotRemoteControl()
-    env.reset(seed=0)
-    for action in ([np.nan, 0.0], [0.0, np.inf], [0.0]):
-        with pytest.raises(ValueError, match="expected two finite numbers"):
-            env.step(np.array(action))

@@ -27,6 +27,11 @@ class Silent:
     def __init__(self):
         self.ends = {}
 
+        self.data = {}
+
+    def generated(self, recipe, done, total):
+        self.data[recipe.name] = (done, total)
+
     def started(self, index, run): ...
 
     def progressed(self, index, metrics): ...
@@ -60,6 +65,7 @@ def test_every_experiment_runs_and_reports(experiment_id, out):
         assert record["curves"]["epoch"] == [0, 1, 2, 3, 4]
         assert record["code"]["version"] and record["wall_seconds"] >= 0
         assert 0 < record["share_of_paper"] < 1e-3
+        assert ("test.reappearance" in record["curves"]) == (run.scenario == "shepherd")
         assert (record["measures"]["gating"] is None) == (run.model.cell.name != "gatel0rd")
         assert load_model(directory / "model.safetensors").config == run.model
     page = make_report([out], out / "report", [experiment_id])
@@ -84,10 +90,50 @@ def test_the_papers_settings_are_in_the_plan():
     assert {run.model.cell.hidden_size for run in runs.values()} == {8}
 
 
+def test_billiards_settings_are_in_the_plan():
+    runs = plan(find("billiard/scheduled-sampling"), profile="paper", seeds=[0])
+    assert [run.train.sparsity_weight for run in runs] == [0.001, 0, 0, 0, 0]
+    assert {run.train.learning_rate for run in runs} == {0.0005}
+    for run in runs:
+        cell = run.model.cell
+        assert (cell.net_layers, cell.num_layers) == ((3, 1) if cell.name == "gatel0rd" else (1, 3))
+        assert (run.model.feature_size, run.model.init_steps, run.train.sampling_minimum) == (16, 2, 0.0)
+        assert (run.train_data.sequences, run.train_data.steps, run.evaluation_data[0].sequences) == (12800, 51, 3200)
+        assert run.gradient_steps == 500_000
+    rates = [
+        [
+            run.train.learning_rate
+            for run in plan(find("billiard/teacher-forcing"), profile="paper", seeds=[0], preset=p)
+        ]
+        for p in ("text", "reference")
+    ]
+    assert rates == [[0.001] * 4 + [0.00005], [0.001] * 4 + [0.0005]]
+    assert all(run.train.teacher_forcing for run in plan(find("billiard/teacher-forcing"), profile="paper", seeds=[0]))
+    without = plan(find("billiard/init"), profile="paper", seeds=[0])[1::2]
+    assert [run.model.init_layers for run in without] == [0] * 4
+
+
+def test_shepherds_settings_are_in_the_plan():
+    runs = plan(find("shepherd/prediction"), profile="paper", seeds=[0])
+    assert [run.train.sparsity_weight for run in runs] == [0.0001, 0, 0, 0]
+    for run in runs:
+        assert (run.train.learning_rate, run.train.sampling_minimum, run.train.epochs) == (0.001, 0.05, 10_000)
+        sizes = [data.sequences for data in (run.train_data, *run.evaluation_data, *run.validation_data)]
+        assert sizes == [12800, 12800, 6400] and run.train_data.steps == 100
+
+
 def test_shorter_profiles_compress_the_sampling_schedule():
-    for profile in PROFILES:
-        run = small_run() if profile == "smoke" else plan(find("rrc/gating"), profile=profile, seeds=[0])[0]
-        assert run.train.sampling_decay**run.train.epochs == pytest.approx(0.998**5000, rel=1e-9)
+    for name in ("rrc/gating", "billiard/sparsity", "shepherd/gating"):
+        paper = plan(find(name), profile="paper", seeds=[0])[0].train.epochs
+        for profile in PROFILES:
+            run = plan(find(name), profile=profile, seeds=[0])[0]
+            assert run.train.sampling_decay**run.train.epochs == pytest.approx(0.998**paper, rel=1e-9)
+
+
+def test_a_quick_run_takes_minutes_in_every_world():
+    for entry in catalogue():
+        run_seconds = entry["core_seconds_per_seed"]["quick"] / len(entry["variants"])
+        assert 60 < run_seconds < 900, entry["id"]
 
 
 def test_the_reference_preset_is_the_authors_code():

@@ -19,8 +19,8 @@ POCKETS = np.array([[x, y] for x in (-1, 0, 1) for y in (-1, 1)]) * (HALF_SIZE -
 SECONDS = 1 / 30
 """Time between two observations."""
 SUBSTEPS = 4
-DAMPING = 0.995
-"""What is left of the ball's velocity after one step: rolling friction."""
+DAMPING = 0.999
+"""What is left of the ball's velocity after one step: low friction, so that velocities are nearly piecewise constant."""
 RESTITUTION = 0.9
 SPEEDS = (0.4, 2.0)
 """Slowest and fastest shot in m/s."""

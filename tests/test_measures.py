@@ -1,0 +1,102 @@
+"""What records say about gates and events, by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from gatel0rd.config import CellConfig, DataRecipe, WorldModelConfig
+from gatel0rd.data import Dataset
+from gatel0rd.experiments import measures
+from gatel0rd.models import WorldModel
+
+
+def times(*rows: str) -> np.ndarray:
+    return np.array([[letter == "x" for letter in row] for row in rows])
+
+
+def test_onsets_and_widening():
+    assert np.array_equal(measures.onsets(times("..xx.x", "xx...x")), times("..x..x", ".....x"))
+    assert np.array_equal(measures.widened(times("x....x..", "........")), times("xx..xxx.", "........"))
+
+
+def test_openings_and_events_by_hand():
+    opened = times("x..x...", "......x")  # inputs 0 to 6
+    contacts = times("....x...", "x.......")  # observations 0 to 7
+    drops = times("........", ".......x")
+    match = measures.event_match(opened, {"contact": contacts, "drop": drops})
+    contact, drop, either = match["events"]["contact"], match["events"]["drop"], match["events"]["any"]
+    assert match["open_times"] == pytest.approx(3 / 14)
+    assert contact["count"] == 2 and contact["precision"] == pytest.approx(1 / 3) and contact["recall"] == 0.5
+    assert drop["count"] == 1 and drop["precision"] == pytest.approx(1 / 3) and drop["recall"] == 1
+    assert either["count"] == 3 and either["precision"] == pytest.approx(2 / 3)
+    assert either["recall"] == pytest.approx(2 / 3)
+    assert contact["precision_by_chance"] == pytest.approx(5 / 14)  # inputs 3, 4, 5 and 0, 1
+    assert contact["recall_by_chance"] == pytest.approx(8 / 16)  # observations 0, 1, 2, 3, 4 and 5, 6, 7
+
+
+def test_nothing_open_has_no_precision_and_no_event_has_no_recall():
+    closed = times("...")
+    match = measures.event_match(closed, {"contact": times(".x..")})["events"]["contact"]
+    assert match["precision"] is None and match["recall"] == 0
+    assert measures.event_match(times("x.."), {"contact": times("....")})["events"]["contact"]["recall"] is None
+
+
+class Remembers(SimpleNamespace):
+    """A stand-in that predicts what it is told to, whatever is fed in."""
+
+    def forward(self, observations, actions):
+        assert observations.shape[0] == self.predictions.shape[0]
+        start = self.done
+        self.done += observations.shape[1]
+        return SimpleNamespace(predictions=self.predictions[:, start : self.done], gates=None)
+
+
+def test_reappearance_is_the_error_of_the_sheeps_x_one_step_ahead(monkeypatch):
+    monkeypatch.setattr(measures, "SEQUENCES_AT_ONCE", 2)
+    recipe = DataRecipe(scenario="shepherd", policy="random", split="test", sequences=3, steps=4)
+    observations = np.zeros((3, 4, 7), dtype=np.float32)
+    observations[0, 2, 4], observations[1, 3, 4] = 0.5, -0.25
+    data = Dataset(
+        recipe=recipe,
+        observations=observations,
+        actions=np.zeros((3, 4, 3), dtype=np.float32),
+        strata=np.zeros(3, dtype=np.int64),
+        labels={"reappearance": np.array([2, 3, -1])},
+    )
+    predictions = torch.full((3, 3, 7), 99.0)  # [T-1, N, 7]: anything but the right place is far off
+    predictions[1, 0, 4], predictions[2, 1, 4] = 0.7, -0.25
+    config = WorldModelConfig(observation_size=7, action_size=3)
+    found = measures.reappearance(Remembers(config=config, predictions=predictions, done=0), data)
+    assert found == {"reappearance": pytest.approx(0.2**2 / 2)}
+
+
+@pytest.mark.parametrize("cell", ["gatel0rd", "gru"])
+def test_examples_hold_one_free_running_sequence(cell):
+    recipe = DataRecipe(scenario="billiard", policy="shots", split="test", sequences=2, steps=6)
+    generator = np.random.default_rng(0)
+    data = Dataset(
+        recipe=recipe,
+        observations=generator.uniform(-1, 1, (2, 6, 2)).astype(np.float32),
+        actions=np.zeros((2, 6, 0), dtype=np.float32),
+        strata=np.zeros(2, dtype=np.int64),
+        labels={"cushion": times("..x...", "......"), "pocketed": times("....xx", "......")},
+    )
+    model = WorldModel(WorldModelConfig(observation_size=2, action_size=0, cell=CellConfig(name=cell), init_steps=2))
+    content = measures.example(model.eval(), data, 0)
+    assert content["events"] == {"cushion contact": [2], "drop": [4]}
+    assert content["start"] == data.observations[0, 0].tolist() and content["given"] == 2
+    assert np.array_equal(np.float32(content["observations"]), data.observations[0, 1:])
+    state = model.initial(torch.from_numpy(data.observations[[0]]).transpose(0, 1), torch.zeros(6, 1, 0))
+    fed, latents = torch.from_numpy(data.observations[[0], 0]), model.core.latents(state)
+    for t in range(5):
+        prediction = model.step(state, fed, torch.zeros(1, 0))
+        np.testing.assert_allclose(content["predictions"][t], prediction.observation[0].detach(), atol=1e-5)
+        moved = model.core.latents(prediction.state) - latents
+        np.testing.assert_allclose(content["latents"][t], moved[0].detach(), atol=1e-5)
+        state = prediction.state
+        fed = torch.from_numpy(data.observations[[0], 1]) if t == 0 else prediction.observation
+    assert (content["gates"] is None) == (cell == "gru")
