@@ -40,23 +40,32 @@ def experiments_page() -> str:
     return "\n".join(lines)
 
 
-def scene(path: Path) -> None:
-    """A picture of Robot Remote Control in the middle of an episode."""
+def scenes(directory: Path) -> None:
+    """A picture of every world in the middle of an episode."""
     import numpy as np
     from PIL import Image
 
+    from gatel0rd.envs.billiard_ball import BilliardBall
     from gatel0rd.envs.robot_remote_control import RobotRemoteControl
+    from gatel0rd.envs.shepherd import Shepherd
 
-    env = RobotRemoteControl(render_mode="rgb_array")
-    env.reset(options={"agent": [-0.6, -0.4], "robot": [-0.5, 0.6]})
+    rooms, table, meadow = (kind(render_mode="rgb_array") for kind in (RobotRemoteControl, BilliardBall, Shepherd))
+    rooms.reset(options={"agent": [-0.6, -0.4], "robot": [-0.5, 0.6]})
     for t in range(20):
-        env.step(np.array([1.0, 0.81]) if t < 12 else np.array([0.4 * np.cos(t / 3) + 0.5, -0.8]))
-    Image.fromarray(env.render()).save(path, optimize=True)
+        rooms.step(np.array([1.0, 0.81]) if t < 12 else np.array([0.4 * np.cos(t / 3) + 0.5, -0.8]))
+    table.reset(options={"position": [-0.7, 0.2], "velocity": [1.0, -0.9]})
+    for _ in range(40):
+        table.step(None)
+    meadow.reset(options={"agent": [2.9, -0.4], "sheep_x": 2.0, "wall": 0.5, "velocity": 0.025})
+    for t in range(32):
+        meadow.step(np.array([-1.0, -0.15, 1.0] if t < 10 else [-0.9, 0.1, -1.0]))
+    for name, env in (("robot-remote-control", rooms), ("billiard-ball", table), ("shepherd", meadow)):
+        Image.fromarray(env.render()).save(directory / f"{name}.png", optimize=True)
 
 
 def main() -> None:
     write_atomically(DOCS / "experiments.md", experiments_page())
-    scene(DOCS / "images" / "robot-remote-control.png")
+    scenes(DOCS / "images")
     report = DOCS / "results"
     shutil.rmtree(report, ignore_errors=True)
     make_report([RESULTS], report)
