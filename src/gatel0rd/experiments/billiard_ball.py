@@ -18,7 +18,7 @@ SCENARIO = Scenario(
     ),
     steps=51,
     splits={"train": 12_800, "validation": 3_200, "test": 3_200},
-    step_seconds={"gatel0rd": 0.0052, "lstm": 0.0056, "gru": 0.0050, "elman": 0.0033, "clockwork": 0.0035},
+    step_seconds={"gatel0rd": 0.0058, "lstm": 0.0054, "gru": 0.0047, "elman": 0.0031, "clockwork": 0.0035},
     sampling_minimum=0.0,
     evaluations={"shots": {"test": ("shots", "test")}},
     validations={"shots": {"validation": ("shots", "validation")}},

@@ -55,7 +55,7 @@ EXPERIMENTS = (
             View(
                 kind="final_table",
                 title="Final errors",
-                artefact="Fig. 5a, b",
+                artefact="Fig. 5b",
                 metrics=("test.error", "test.reappearance"),
             ),
         ),
@@ -68,10 +68,7 @@ EXPERIMENTS = (
         scenario=SCENARIO,
         policy="random",
         variants=FOUR,
-        views=(
-            View(kind="loss", title="Loss", artefact="Fig. 18c"),
-            View(kind="sampling", title="Sampling probability", artefact="Fig. 18a"),
-        ),
+        views=(View(kind="loss", title="Loss", artefact="Fig. 18c"),),
     ),
     Experiment(
         id="shepherd/latents",
