@@ -25,7 +25,13 @@ def record(seed: int, error: float, *, rate: float = 0.005, gating: bool = True)
     content = {
         "group": f"g{rate}",
         "share_of_paper": 0.5,
-        "run": {"scenario": "rrc", "seed": seed, "profile": "quick", "preset": "text", "train": {"learning_rate": rate, "epochs": 10}},
+        "run": {
+            "scenario": "rrc",
+            "seed": seed,
+            "profile": "quick",
+            "preset": "text",
+            "train": {"learning_rate": rate, "epochs": 10},
+        },
         "final": {"test": {"error": error, "open_rate": 0.25}},
         "curves": {"epoch": [0, 5, 10], "test.error": [1.0, 0.5, error], "train.loss": [None, 0.4, 0.3]},
         "measures": {"gating": shares if gating else None, "examples": {"control": example}},

@@ -240,6 +240,17 @@ def test_a_directory_in_use_by_another_process_is_an_error(tmp_path):
         pass
 
 
+def test_a_plan_can_be_cut_down_to_cells_or_variants():
+    def weights(cells):
+        return [
+            run.train.sparsity_weight for run in plan(find("billiard/gating"), profile="smoke", seeds=[0], cells=cells)
+        ]
+
+    assert weights(["gatel0rd-0.01"]) == [0.01]
+    # the variant that is named like its cell cannot be had alone: the cell's name means all of them
+    assert weights(["gatel0rd"]) == weights(None) == [0.01, 0.001, 0]
+
+
 def test_unknown_ids_cells_and_profiles_are_errors():
     with pytest.raises(ValueError, match=r"no experiment 'rrc/generalisation'; did you mean 'rrc/generalization'\?"):
         find("rrc/generalisation")

@@ -24,7 +24,10 @@ EXTRAS = {"gymnasium": "envs", "PIL": "envs", "panda3d": "billiard", "pygame": "
 """Module -> the extra that brings it."""
 
 SeedList = Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7.")]
-CellList = Annotated[str | None, arg(metavar="A,B", help="Only these cells, as in gatel0rd,gru. All if not given.")]
+CellList = Annotated[
+    str | None,
+    arg(metavar="A,B", help="Only these cells or variants, as in gatel0rd,gru or gatel0rd-0.01. All if not given."),
+]
 OutDirectory = Annotated[Path, arg(metavar="DIR", help="Where runs, data and reports go.")]
 
 

@@ -238,10 +238,10 @@ def plan(
     preset: Preset = "text",
     epochs: int | None = None,
 ) -> list[RunConfig]:
-    """All runs of an experiment, optionally only those of some cells."""
+    """All runs of an experiment, optionally only those of some cells or variants, by name."""
     if profile not in PROFILES:
         raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
-    known = {variant.cell.name for variant in experiment.variants}
+    known = {name for variant in experiment.variants for name in (variant.cell.name, variant.name)}
     unknown = set(cells or ()) - known
     if unknown:
         raise ValueError(f"{experiment.id} has no cell {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
@@ -249,7 +249,7 @@ def plan(
         plan_run(experiment, variant, seed=seed, profile=PROFILES[profile], preset=preset, epochs=epochs)
         for seed in seeds
         for variant in experiment.variants
-        if cells is None or variant.cell.name in cells
+        if cells is None or {variant.cell.name, variant.name} & set(cells)
     ]
 
 
