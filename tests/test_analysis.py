@@ -101,12 +101,24 @@ def ball_record(seed: int, layers: int = 3, error: float = 0.1) -> Record:
     events = {
         "cushion contact": {
             "count": 9,
-            "precision": 0.5,
-            "precision_by_chance": 0.05,
-            "recall": 0.8 + 0.1 * seed,
-            "recall_by_chance": 0.3,
+            "1": {
+                "precision": 0.5,
+                "opening_precision": 0.7,
+                "precision_by_chance": 0.05,
+                "recall": 0.8 + 0.1 * seed,
+                "recall_by_chance": 0.3,
+            },
         },
-        "drop": {"count": 0, "precision": 0.0, "precision_by_chance": 0.0, "recall": None, "recall_by_chance": 0.3},
+        "drop": {
+            "count": 0,
+            "1": {
+                "precision": 0.0,
+                "opening_precision": 0.0,
+                "precision_by_chance": 0.0,
+                "recall": None,
+                "recall_by_chance": 0.3,
+            },
+        },
     }
     measured = {"open_times": 0.2, "events": events, "dims_histogram": [0.1, 0.2, 0.3, 0.1, 0.1, 0.1, 0.1, 0, 0]}
     example = {
@@ -117,7 +129,7 @@ def ball_record(seed: int, layers: int = 3, error: float = 0.1) -> Record:
         "observations": [[0.1, 0.1], [0.2, 0.2], [0.3, 0.1]],
         "predictions": [[0.1, 0.1], [0.2, 0.25], [0.3, 0.3]],
         "latents": [[0.0, 0.5], [0.0, 1.0], [0.1, 1.0]],
-        "gates": [[0.0, 0.0], [0.0, 0.3], [0.0, 0.0]],
+        "gates": [[0.0, 0.0], [0.0, 0.3], [0.2, 0.0]],
     }
     content = record(seed, error).content | {
         "measures": {"gating": {"free-running": measured}, "examples": {"two contacts": example}},
@@ -134,8 +146,15 @@ BALL = Line("gatel0rd", "λ = 0.01", "gatel0rd", [ball_record(0), ball_record(1)
 
 def test_events_table_shows_precision_and_recall_beside_chance():
     assert tables.events_table([BALL, ALONE]).rows == [
-        ["λ = 0.01, free-running, cushion contact", "0.5 ± 0 (2 seeds)", "0.05", "0.85 ± 0.071 (2 seeds)", "0.3"],
-        ["λ = 0.01, free-running, drop", "0 ± 0 (2 seeds)", "0", "–", "0.3"],
+        [
+            "λ = 0.01, free-running, cushion contact, ± 1",
+            "0.7 ± 0 (2 seeds)",
+            "0.5 ± 0 (2 seeds)",
+            "0.05 ± 0 (2 seeds)",
+            "0.85 ± 0.071 (2 seeds)",
+            "0.3 ± 0 (2 seeds)",
+        ],
+        ["λ = 0.01, free-running, drop, ± 1", *["0 ± 0 (2 seeds)"] * 3, "–", "0.3 ± 0 (2 seeds)"],
     ]
 
 
@@ -160,7 +179,14 @@ def test_the_trajectory_outlines_inputs_with_open_gates():
     assert len(pockets) == 6
     assert real == [[0.0, 0.0], [0.1, 0.1], [0.2, 0.2], [0.3, 0.1]]
     assert predicted == [[0.1, 0.1], [0.2, 0.25], [0.3, 0.3]] and given == real[:2]
-    assert opened == [[0.1, 0.1]]  # the second input, a real one
+    assert opened == [[0.1, 0.1], [0.2, 0.25]]  # the second input, a real one, and the third, a prediction
+    figures.close(figure)
+
+
+def test_the_legend_names_events():
+    figure = figures.latents([BALL], "two contacts", title="t")
+    texts = {text.get_text() for axes in figure.axes for text in axes.get_legend().get_texts()}
+    assert texts == {"x", "y", "predicted", "a gate is open", "cushion contact"}
     figures.close(figure)
 
 

@@ -152,8 +152,20 @@ def test_balls_rest_in_pockets_and_contacts_are_turns_near_cushions(data):
     moved = np.diff(observations, axis=1) != 0
     assert not moved[pocketed[:, :-1]].any()
     assert not contacts[pocketed].any() and contacts.any() and not contacts[:, 0].any()
-    near = (np.abs(observations) > 0.85).any(axis=-1)
-    assert near[contacts].all()
+    assert (np.abs(observations) > 0.85).any(axis=-1)[contacts].all()
+
+
+def test_contacts_are_where_paths_turn_around_away_from_pockets(data):
+    """Positions alone tell where a ball turned; on tables without a hole nearby these are all contacts."""
+    position = data.observations * HALF_SIZE
+    far = np.linalg.norm(position[:, :, None] - POCKETS, axis=-1).min(axis=(1, 2)) > 0.12
+    assert far.sum() > 15
+    steps = np.diff(position[far], axis=1)
+    turns = (steps[:, 1:] * steps[:, :-1] < 0).any(axis=-1)  # at observations 1 to T-2
+    contacts = data.labels["cushion"][far]
+    near_contact = contacts[:, 1:-1] | contacts[:, 2:]  # a ball that touches in mid-step turns one observation earlier
+    assert near_contact[turns].all()
+    assert turns.sum() > 10 and abs(int(turns.sum()) - int(contacts.sum())) <= 2
 
 
 def test_the_first_windows_equal_the_environment_stepped():
@@ -190,6 +202,7 @@ def test_the_same_recipe_gives_the_same_bytes_and_another_split_does_not(data):
     [
         ({"policy": "random"}, "policy is 'random'; Billiard Ball has shots"),
         ({"sequences": 24}, "24 sequences cannot be balanced; ask for a multiple of 16"),
+        ({"sequences": 16, "steps": 3}, "none of 6400 shots over 3 steps fits group 12; ask for more steps"),
     ],
 )
 def test_impossible_recipes_are_errors(change, message):

@@ -23,6 +23,12 @@ def test_examples_run(page, tmp_path, monkeypatch):
     exec(compile("\n".join(blocks), str(page), "exec"), {})
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pictures_exist(page):
+    for link in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
 def test_the_generated_page_of_experiments_is_up_to_date():
     generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
     assert (ROOT / "docs" / "experiments.md").read_text() == generate["experiments_page"](), "run `make docs`"

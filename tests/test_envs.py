@@ -98,6 +98,12 @@ def test_human_rendering_opens_and_closes_a_window(name):
 
 
 @pytest.mark.parametrize("name", IDS)
+def test_unknown_options_are_errors(name):
+    with pytest.raises(ValueError, match="there is no option colour; there are"):
+        gymnasium.make(name).reset(options={"colour": "red"})
+
+
+@pytest.mark.parametrize("name", IDS)
 def test_bad_actions_are_errors(name):
     env = gymnasium.make(name).unwrapped
     env.reset(seed=0)

@@ -12,7 +12,7 @@ import pytest
 
 from gatel0rd.config import content_hash, from_json, to_json
 from gatel0rd.experiments.catalogue import catalogue
-from gatel0rd.experiments.execute import curves, exclusive, execute, rounded
+from gatel0rd.experiments.execute import curves, exclusive, execute, measure_again, rounded
 from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.registry import RunConfig, experiments, find, is_finished, plan
 from gatel0rd.experiments.report import make_report
@@ -46,7 +46,7 @@ def out(tmp_path_factory):
 
 
 def small_run(experiment_id="rrc/gating", seed=0) -> RunConfig:
-    (run,) = plan(find(experiment_id), profile="smoke", seeds=[seed], cells=["gatel0rd"])
+    (run, *_) = plan(find(experiment_id), profile="smoke", seeds=[seed], cells=["gatel0rd"])
     return run
 
 
@@ -226,6 +226,19 @@ with exclusive(pathlib.Path(sys.argv[1])):
 """
 
 
+def test_measuring_again_changes_the_measures_only(tmp_path):
+    directory = execute(small_run("billiard/gating"), tmp_path)
+    path = directory / "record.json"
+    before = json.loads(path.read_text())
+    path.write_text(json.dumps(before | {"measures": {}}))
+    assert measure_again(directory) == path
+    after = json.loads(path.read_text())
+    assert after["code"].pop("measured") == before["code"]["commit"]
+    assert after == before
+    with pytest.raises(FileError, match="only finished runs can be measured again"):
+        measure_again(tmp_path)
+
+
 def test_a_directory_in_use_by_another_process_is_an_error(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
@@ -254,7 +267,7 @@ def test_a_plan_can_be_cut_down_to_cells_or_variants():
 def test_unknown_ids_cells_and_profiles_are_errors():
     with pytest.raises(ValueError, match=r"no experiment 'rrc/generalisation'; did you mean 'rrc/generalization'\?"):
         find("rrc/generalisation")
-    with pytest.raises(ValueError, match="rrc/gating has no cell gru; it has gatel0rd"):
+    with pytest.raises(ValueError, match="rrc/gating has no cell or variant gru; it has gatel0rd"):
         plan(find("rrc/gating"), profile="smoke", seeds=[0], cells=["gru"])
     with pytest.raises(ValueError, match="there is no profile 'huge'; there are smoke"):
         plan(find("rrc/gating"), profile="huge", seeds=[0])

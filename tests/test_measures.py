@@ -20,29 +20,46 @@ def times(*rows: str) -> np.ndarray:
 
 def test_onsets_and_widening():
     assert np.array_equal(measures.onsets(times("..xx.x", "xx...x")), times("..x..x", ".....x"))
-    assert np.array_equal(measures.widened(times("x....x..", "........")), times("xx..xxx.", "........"))
+    assert np.array_equal(measures.widened(times("x....x..", "........"), 1), times("xx..xxx.", "........"))
+    assert np.array_equal(measures.widened(times("x.......", "......x."), 3), times("xxxx....", "...xxxxx"))
 
 
-def test_openings_and_events_by_hand():
-    opened = times("x..x...", "......x")  # inputs 0 to 6
+def test_open_gates_and_events_by_hand():
+    is_open = times("x..xx..", "......x")  # inputs 0 to 6
     contacts = times("....x...", "x.......")  # observations 0 to 7
     drops = times("........", ".......x")
-    match = measures.event_match(opened, {"contact": contacts, "drop": drops})
-    contact, drop, either = match["events"]["contact"], match["events"]["drop"], match["events"]["any"]
-    assert match["open_times"] == pytest.approx(3 / 14)
-    assert contact["count"] == 2 and contact["precision"] == pytest.approx(1 / 3) and contact["recall"] == 0.5
-    assert drop["count"] == 1 and drop["precision"] == pytest.approx(1 / 3) and drop["recall"] == 1
-    assert either["count"] == 3 and either["precision"] == pytest.approx(2 / 3)
-    assert either["recall"] == pytest.approx(2 / 3)
-    assert contact["precision_by_chance"] == pytest.approx(5 / 14)  # inputs 3, 4, 5 and 0, 1
-    assert contact["recall_by_chance"] == pytest.approx(8 / 16)  # observations 0, 1, 2, 3, 4 and 5, 6, 7
+    match = measures.event_match(is_open, {"contact": contacts, "drop": drops}, np.ones((2, 8), dtype=bool))
+    assert match["open_times"] == pytest.approx(4 / 14) and match["openings_per_sequence"] == 1.5
+    contact, drop, either = (match["events"][kind] for kind in ("contact", "drop", "any"))
+    assert [entry["count"] for entry in (contact, drop, either)] == [2, 1, 3]
+    assert contact["1"] == {
+        "precision": pytest.approx(2 / 4),  # inputs 3 and 4 of the first sequence
+        "opening_precision": pytest.approx(1 / 3),  # the opening at 3, not those at 0 and 6
+        "precision_by_chance": pytest.approx(5 / 14),  # inputs 3, 4, 5 and 0, 1
+        "recall": 0.5,
+        "recall_by_chance": pytest.approx(8 / 14),  # inputs 0 to 5, and 5, 6
+    }
+    assert drop["1"]["precision"] == pytest.approx(1 / 4) and drop["1"]["recall"] == 1
+    assert either["1"]["precision"] == pytest.approx(3 / 4) and either["1"]["recall"] == pytest.approx(2 / 3)
+    assert contact["3"]["precision"] == pytest.approx(2 / 4)  # the first input is four steps away
+    assert contact["3"]["precision_by_chance"] == pytest.approx(10 / 14)  # inputs 1 to 6, and 0 to 3
+
+
+def test_inputs_that_are_left_out_count_nowhere():
+    counted = times("xxx.", "xxxx")
+    match = measures.event_match(times("..x", "x.."), {"contact": times(".x..", "....")}, counted)
+    assert match["open_times"] == pytest.approx(2 / 6)
+    less = measures.event_match(times("..x", "x.."), {"contact": times(".x..", "....")}, times("xx..", "xxxx"))
+    assert less["open_times"] == pytest.approx(1 / 5)
+    assert less["events"]["contact"]["1"]["recall"] == 0 and match["events"]["contact"]["1"]["recall"] == 1
 
 
 def test_nothing_open_has_no_precision_and_no_event_has_no_recall():
-    closed = times("...")
-    match = measures.event_match(closed, {"contact": times(".x..")})["events"]["contact"]
-    assert match["precision"] is None and match["recall"] == 0
-    assert measures.event_match(times("x.."), {"contact": times("....")})["events"]["contact"]["recall"] is None
+    everywhere = np.ones((1, 4), dtype=bool)
+    match = measures.event_match(times("..."), {"contact": times(".x..")}, everywhere)["events"]["contact"]["1"]
+    assert match["precision"] is None and match["opening_precision"] is None and match["recall"] == 0
+    other = measures.event_match(times("x.."), {"contact": times("....")}, everywhere)["events"]["contact"]["1"]
+    assert other["recall"] is None and other["precision"] == 0
 
 
 class Remembers(SimpleNamespace):

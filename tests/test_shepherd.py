@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 from gatel0rd.config import DataRecipe
 from gatel0rd.data import Dataset, shepherd
@@ -313,11 +312,6 @@ def test_actions_beyond_the_range_are_clipped():
     env = Shepherd()
     env.reset(options={"agent": [1.0, -0.5]})
     np.testing.assert_allclose(env.step(np.array([5.0, -7.0, 1.0]))[0][:2], [0.05, -0.05])
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_gymnasiums_checker_is_content():
-    check_env(Shepherd(render_mode="rgb_array", render_size=64))
 
 
 def test_pictures_show_what_happens():

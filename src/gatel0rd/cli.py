@@ -126,9 +126,21 @@ def data_make(
             console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {time.monotonic() - began:.1f} s")
 
 
+def measure(
+    runs: Positional[Annotated[tuple[Path, ...], arg(metavar="RUN", help="Directories of finished runs.")]],
+) -> None:
+    """Measure finished runs again, when this version measures more than the one that trained them."""
+    from gatel0rd.experiments.execute import measure_again
+
+    for directory in runs:
+        console.print(f"updated {measure_again(directory)}")
+
+
 def animate(
     run: Positional[Annotated[Path, arg(metavar="RUN", help="Directory of a finished run, as runs/rrc/gatel0rd-….")]],
-    sequence: Annotated[int | None, arg(metavar="N", help="Test sequence; one with much to see if not given.")] = None,
+    sequence: Annotated[
+        int | None, arg(metavar="N", help="Sequence of the evaluation set; one with much to see if not given.")
+    ] = None,
     out: Annotated[Path | None, arg(metavar="FILE", help="GIF or WebP; animation.gif in RUN if not given.")] = None,
 ) -> None:
     """Film a predicted sequence beside the real one, with the model's memory and its gates lighting up."""
@@ -252,6 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.command(run)
     app.command(report)
     app.command(data, name="data", help="Data sets of the paper's scenarios.")
+    app.command(measure)
     app.command(animate)
     app.command(demo)
     app.command(info)
@@ -263,10 +276,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from error
     except ModuleNotFoundError as error:
         advice = f"{error.name} is missing; pip install 'gatel0rd[{EXTRAS.get(error.name or '', 'demo')}]'"
+        advice = str(error) if "pip install" in str(error) else advice
         console.print(f"[red]gatel0rd:[/] {escape(advice)}", highlight=False)
         raise SystemExit(2) from error
     except KeyboardInterrupt:
-        console.print("interrupted; the same command with --resume goes on from the last checkpoint")
+        console.print("interrupted; `gatel0rd run` with --resume goes on from the last checkpoints")
         raise SystemExit(130) from None
 
 

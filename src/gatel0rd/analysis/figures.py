@@ -46,7 +46,7 @@ PANELS = {
     "shepherd": {"agent": (0, 1), "cage": (2, 3), "sheep": (4, 5)},
 }
 """Scenario -> things in it -> their columns among the observations."""
-POCKETS = np.array([(x, y) for x in (-0.96, 0, 0.96) for y in (-0.92, 0.92)]).T
+POCKETS = np.array([(x, y) for x in (-0.9575, 0, 0.9575) for y in (-0.915, 0.915)]).T
 """Where the pool table's holes are in observations, [2, 6]."""
 
 
@@ -255,8 +255,9 @@ def _latent_states(axes: Axes, example: dict[str, Any]) -> None:
     if example["gates"] is not None:
         opened = np.flatnonzero((np.array(example["gates"]) > 0).any(axis=1))
         axes.plot(opened, np.full(len(opened), -1.95), "|", color="black", markersize=6, label="a gate is open")
-        axes.legend(fontsize=6, loc="upper left", borderaxespad=0, handletextpad=0.2)
     _mark_events(axes, example)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=6, ncols=3, loc="upper left", borderaxespad=0, handletextpad=0.3, columnspacing=1)
 
 
 def _mark_events(axes: Axes, example: dict[str, Any]) -> None:

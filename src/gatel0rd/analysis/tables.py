@@ -111,23 +111,30 @@ def gate_table(lines: Sequence[Line], datasets: Sequence[str]) -> Table:
     return Table(["data set", *GATE_STATISTICS.values()], rows)
 
 
+EVENT_MEASURES = {
+    "opening_precision": "precision of openings",
+    "precision": "of open inputs",
+    "precision_by_chance": "by chance",
+    "recall": "recall of events",
+    "recall_by_chance": "by chance",
+}
+
+
 def events_table(lines: Sequence[Line]) -> Table:
-    """How openings of gates and labelled events coincide: precision and recall, with what chance would reach."""
+    """How open gates and labelled events coincide: precision and recall, with what chance would reach."""
     rows = []
     for line in lines:
         measured = [gating for record in line.records if (gating := record.content["measures"]["gating"]) is not None]
         for feeding in measured[0] if measured else ():
-            for kind in measured[0][feeding]["events"]:
-                found = [gating[feeding]["events"][kind] for gating in measured]
-                cells = []
-                for name in ("precision", "recall"):
-                    value, chance = (
-                        summarise([entry[key] for entry in found if entry[key] is not None])
-                        for key in (name, f"{name}_by_chance")
-                    )
-                    cells += [plus_minus(value), "–" if chance is None else number(chance.mean)]
-                rows.append([f"{line.label}, {feeding}, {kind}", *cells])
-    return Table(["gates and events", "precision", "by chance", "recall", "by chance"], rows)
+            for kind, first in measured[0][feeding]["events"].items():
+                for tolerance in sorted(first.keys() - {"count"}):
+                    found = [gating[feeding]["events"][kind][tolerance] for gating in measured]
+                    summaries = [
+                        summarise([entry[name] for entry in found if entry[name] is not None])
+                        for name in EVENT_MEASURES
+                    ]
+                    rows.append([f"{line.label}, {feeding}, {kind}, ± {tolerance}", *map(plus_minus, summaries)])
+    return Table(["gates and events", *EVENT_MEASURES.values()], rows)
 
 
 def dims_table(lines: Sequence[Line], most: int = 5) -> Table:

@@ -12,6 +12,8 @@ from gatel0rd.data.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.envs.billiard_ball import HALF_SIZE, SPEEDS, Table, random_shots
 
 BALLS_AT_ONCE = 64
+BATCHES_TO_TRY = 100
+"""A group that is still empty after so many batches is held to be impossible."""
 WINDOWS = 3
 SPEED_GROUPS = 4
 GROUPS = WINDOWS * SPEED_GROUPS + WINDOWS + 1
@@ -57,7 +59,15 @@ def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Datase
     table = Table(BALLS_AT_ONCE)
     kept: list[list[tuple[NDArray[Any], ...]]] = [[] for _ in range(GROUPS)]
     missing = [size] * GROUPS
+    batches = 0
     while any(missing):
+        batches += 1
+        if batches > BATCHES_TO_TRY and size in missing:
+            group = missing.index(size)
+            raise ValueError(
+                f"none of {BATCHES_TO_TRY * BALLS_AT_ONCE} shots over {recipe.steps} steps fits group {group}; "
+                "ask for more steps"
+            )
         positions, cushion, pocketed, speed = rollouts(table, WINDOWS * stride + 1, generator)
         for window in range(WINDOWS):
             part = slice(window * stride, window * stride + recipe.steps)

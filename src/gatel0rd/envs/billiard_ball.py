@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from gatel0rd.envs.drawn import OVERSAMPLING, Array, DrawnEnv, Picture, box, finite_action, scaled_down
+from gatel0rd.envs.drawn import OVERSAMPLING, Array, DrawnEnv, Picture, box, check_options, finite_action, scaled_down
 
 HALF_SIZE = np.array([1.0, 0.5])
 """Half length and half width of the table between its cushions, in metres; observations are divided by it."""
@@ -20,7 +20,7 @@ SECONDS = 1 / 30
 """Time between two observations."""
 SUBSTEPS = 4
 DAMPING = 0.999
-"""What is left of the ball's velocity after one step: low friction, so that velocities are nearly piecewise constant."""
+"""What is left of the velocity after one step: low friction, so that velocities are nearly piecewise constant."""
 RESTITUTION = 0.9
 SPEEDS = (0.4, 2.0)
 """Slowest and fastest shot in m/s."""
@@ -172,12 +172,13 @@ class BilliardBall(DrawnEnv):
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float64)
         self.action_space = spaces.Box(-1.0, 1.0, (0,), np.float64)
         self._table = Table(1)
+        self._table.shoot(np.zeros((1, 2)), np.zeros((1, 2)))
         self._trail: list[Array] = []
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Shoot anew; ``options`` may set ``position`` (in [-1, 1]²) and ``velocity`` (in m/s)."""
         super().reset(seed=seed)
-        options = options or {}
+        options = check_options(options, ("position", "velocity"))
         position, velocity = random_shots(1, self.np_random)
         if "position" in options:
             position = np.asarray([options["position"]], dtype=np.float64)

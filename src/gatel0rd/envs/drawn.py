@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -74,6 +75,15 @@ def finite_action(action: Any, size: int) -> Array:
         words = {0: "no", 2: "two", 3: "three"}[size]
         raise ValueError(f"action is {array}; expected {words} finite numbers in [-1, 1]")
     return np.clip(array, -1, 1)
+
+
+def check_options(options: dict[str, Any] | None, known: Sequence[str]) -> dict[str, Any]:
+    """The options of a reset; unknown ones are an error."""
+    options = options or {}
+    unknown = set(options) - set(known)
+    if unknown:
+        raise ValueError(f"there is no option {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return options
 
 
 def box(center: Array, half: Array | float) -> list[tuple[float, float]]:

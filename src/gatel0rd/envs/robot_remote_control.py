@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from gatel0rd.envs.drawn import OVERSAMPLING, Array, DrawnEnv, Picture, finite_action, scaled_down
+from gatel0rd.envs.drawn import OVERSAMPLING, Array, DrawnEnv, Picture, check_options, finite_action, scaled_down
 from gatel0rd.envs.drawn import box as pixel_box
 
 COMPUTER = np.array([0.5, 0.5])
@@ -72,7 +72,7 @@ class RobotRemoteControl(DrawnEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Start anew; ``options`` may set ``agent`` and ``robot`` positions (both in their rooms' coordinates)."""
         super().reset(seed=seed)
-        options = options or {}
+        options = check_options(options, ("agent", "robot"))
         self._agent, self._robot = (
             np.array(options.get(name, self.np_random.uniform(-1, 1, 2)), dtype=np.float64)
             for name in ("agent", "robot")

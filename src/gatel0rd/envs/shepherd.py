@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from gatel0rd.envs.drawn import OVERSAMPLING, Array, DrawnEnv, Picture, finite_action, scaled_down
+from gatel0rd.envs.drawn import OVERSAMPLING, Array, DrawnEnv, Picture, check_options, finite_action, scaled_down
 
 Flags = NDArray[np.bool_]
 
@@ -29,6 +29,9 @@ OBSERVATION_NAMES = ("agent_x", "agent_y", "cage_x", "cage_y", "sheep_x", "sheep
 ACTION_NAMES = ("move_x", "move_y", "grasp")
 MEADOW_SHIFT, MEADOW_SCALE = np.array([1.0, -0.5]), 0.5
 SHEEP_SHIFT = np.array([2.0, 0.0])
+NEAR_MASK = 0.25
+"""How near to a mask a predicted position still means a hidden sheep."""
+OUT_OF_SIGHT = np.array([9.0, 9.0])
 ROUNDING = 1e-6
 """Starts taken from float32 data may lie this far outside their range."""
 
@@ -186,12 +189,7 @@ class Shepherd(DrawnEnv):
         ``sheep_x``, ``wall`` and ``velocity``.
         """
         super().reset(seed=seed)
-        options = options or {}
-        unknown = set(options) - {"agent", "cage", "sheep_x", "wall", "velocity"}
-        if unknown:
-            raise ValueError(
-                f"there is no option {', '.join(sorted(unknown))}; there are agent, cage, sheep_x, wall, velocity"
-            )
+        options = check_options(options, ("agent", "cage", "sheep_x", "wall", "velocity"))
         agent = np.array([START_X, self.np_random.uniform(LOWEST[1], HIGHEST[1])])
         sheep_x, wall, velocity = sample_sheep(self.np_random, self.rules)
         world = start(
@@ -245,19 +243,20 @@ def _within(name: str, value: Any, low: ArrayLike, high: ArrayLike) -> Array:
 def picture(history: Array, height: int) -> Picture:
     """The scene as observations up to now tell it: the gate is open once the agent was seen at the lever.
 
-    A sheep below the wall is hidden while the gate is closed, and drawn where it was seen last. Shape: history [t, 7].
+    While the observed sheep is near one of the masks it is hidden, and not drawn. Shape: history [t, 7].
     """
     agent, cage = (history[:, columns] / MEADOW_SCALE + MEADOW_SHIFT for columns in (slice(0, 2), slice(2, 4)))
     opened = np.logical_or.accumulate(np.linalg.norm(agent - LEVER, axis=-1) < LEVER_RADIUS)
-    hidden = ~opened & (history[:, 5] < WALL_HEIGHT[0] / 2)
+    distances = [np.linalg.norm(history[:, 4:6] - rules.mask, axis=-1) for rules in RULES.values()]
+    hidden = ~opened & (np.minimum.reduce(distances) < NEAR_MASK)
     sheep = history[:, 4:6] + SHEEP_SHIFT
     last_seen = np.maximum.accumulate(np.where(hidden, 0, np.arange(len(history))))
-    sheep = np.where(hidden[:, None], sheep[last_seen] * [1.0, 0.0], sheep)
+    sheep = sheep[last_seen]
     still = len(sheep) > 1 and bool(np.abs(sheep[-1] - sheep[-2]).max() < 0.005)
     world = World(
         agent=agent[-1],
         cage=cage[-1],
-        sheep=sheep[-1],
+        sheep=OUT_OF_SIGHT if hidden[-1] else sheep[-1],
         velocity=np.array(0.0),
         wall=np.clip(history[-1, 6], 0.05, 0.95),
         gate_open=opened[-1],

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.config import from_json
-from gatel0rd.data import Dataset, obtain
+from gatel0rd.data import GENERATORS, obtain
 from gatel0rd.experiments.measures import EXAMPLES, example
 from gatel0rd.experiments.registry import RunConfig
 from gatel0rd.files import FileError, load_arrays, write_atomically
 from gatel0rd.models import load_model
 
-SCENES = {"rrc": "robot_remote_control", "billiard": "billiard_ball", "shepherd": "shepherd"}
-"""Scenario -> the environment's module; its ``picture`` draws a history of observations."""
 DIMENSION_COLORS = ("#c0392b", "#2f6fa7", "#6f9a3e", "#8569b0", "#e19c24", "#18a0a0", "#8c564b", "#d170a8")
 SCENE_HEIGHT, STRIP, CHART_HEIGHT, GAP, OVERSAMPLING = 220, 26, 150, 10, 2
 INK, PAPER, PALE = "#2b2b2b", "#ffffff", "#e3e3e3"
@@ -36,7 +34,8 @@ def animate(
     Args:
         run_directory: where the run left ``model.safetensors``.
         out: a ``.gif`` or ``.webp`` file.
-        sequence: number of the sequence in the test set; one with much to see if not given.
+        sequence: number of the sequence in the test set (the generalization set where there is one); one with much to
+            see if not given.
         on_frame: told the number of each frame that is ready, and how many there will be.
     """
     if out.suffix not in FORMATS:
@@ -45,20 +44,19 @@ def animate(
     if not path.exists():
         raise FileError(f"there is no {path}; give the directory of a finished run, as `gatel0rd run` leaves it")
     run = from_json(RunConfig, load_arrays(path, kind="model")[1]["run"])
-    data = obtain(run.evaluation_data[-1], run_directory.parent.parent / "data")
+    data = obtain(run.evaluation_data[-1], run_directory.resolve().parent.parent / "data")
     if sequence is None:
         sequence = next(iter(EXAMPLES[run.scenario](data).values()))
     if not 0 <= sequence < len(data.observations):
-        raise ValueError(f"sequence is {sequence}; the test set has {len(data.observations)}, counted from 0")
-    frames = film(run, data, example(load_model(path), data, sequence), on_frame)
+        name = run.evaluation_names[-1]
+        raise ValueError(f"sequence is {sequence}; the {name} set has {len(data.observations)}, counted from 0")
+    frames = film(run, example(load_model(path), data, sequence), on_frame)
     return _write(frames, out)
 
 
-def film(
-    run: RunConfig, data: Dataset, content: dict[str, Any], on_frame: Callable[[int, int], None]
-) -> list[NDArray[np.uint8]]:
+def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int], None]) -> list[NDArray[np.uint8]]:
     """The frames of one example, [H, W, 3] each."""
-    scenes = importlib.import_module(f"gatel0rd.envs.{SCENES[run.scenario]}")
+    scenes = importlib.import_module(f"gatel0rd.envs.{GENERATORS[run.scenario]}")
     real = np.array([content["start"], *content["observations"]])
     given = content["given"]
     predicted = np.concatenate([real[:given], np.array(content["predictions"])[given - 1 :]])
@@ -102,7 +100,7 @@ def _frame(
                 draw.text((place(time, 2)[0] + 2 * scale, 0), kind, "#8a7f66", ImageFont.load_default(9 * scale))
     for dim in range(size):
         color = DIMENSION_COLORS[dim % len(DIMENSION_COLORS)]
-        points = [place(0, 0), *(place(time + 1, latents[time, dim]) for time in range(now + 1))]
+        points = [place(0, 0), *(place(time, latents[time, dim]) for time in range(now + 1))]
         draw.line(points, color, 2 * scale, joint="curve")
     draw.text((left * scale, (bottom + 4) * scale), "latent state, relative to its start", INK, font)
 
@@ -123,8 +121,11 @@ def _frame(
     strip = Image.new("RGB", (width, STRIP), PAPER)
     draw = ImageDraw.Draw(strip)
     font = ImageFont.load_default(14)
-    name = run.model.cell.name.replace("gatel0rd", "GateL0RD").replace("elman", "Elman RNN")
-    name = name.upper() if name in ("gru", "lstm") else name
+    name = {"gatel0rd": "GateL0RD", "elman": "Elman RNN", "clockwork": "Clockwork RNN"}.get(
+        run.model.cell.name, run.model.cell.name.upper()
+    )
+    if run.model.cell.name == "gatel0rd":
+        name += f", λ = {run.train.sparsity_weight:g},"
     state = "given" if t < given else f"predicted by {name} on its own"
     draw.text((6, 5), f"real, t = {t}", INK, font)
     draw.text((width - pair[1].shape[1] + 6, 5), state, "#2f6fa7" if t < given else "#c0392b", font)

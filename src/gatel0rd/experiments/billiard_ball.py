@@ -141,7 +141,7 @@ EXPERIMENTS = (
         policy="shots",
         variants=(_sparsity(0.01), _sparsity(0.001), _sparsity(0)),
         views=(
-            View(kind="events_table", title="Gate openings against events, ± 1 step", artefact="Sec. 6.5"),
+            View(kind="events_table", title="Open gates against events", artefact="Sec. 6.5"),
             View(kind="dims_table", title="Share of sequences by dimensions that change", artefact="Suppl. D.1"),
         ),
     ),

@@ -28,7 +28,13 @@ def title_of(run: RunConfig) -> str:
     words = [run.scenario, cell.name]
     words += [f"{layers} layers"] if layers > 1 else []
     words += [f"λ {run.train.sparsity_weight:g}"] if cell.name == "gatel0rd" else []
+    words += [f"{cell.gate} gate"] if cell.gate != "retanh" else []
+    words += [f"noise {cell.noise_std:g}"] if cell.noise_std != 0.1 else []
+    words += [] if cell.output_gate else ["no output gate"]
+    words += [f"{run.train.penalty} penalty"] if run.train.penalty != "l0" else []
     words += ["teacher-forced"] if run.train.teacher_forcing else []
+    words += [] if run.model.init_layers else ["h = 0"]
+    words += [f"rate {run.train.learning_rate:g}"]
     return " ".join([*words, f"seed {run.seed}"])
 
 
@@ -52,6 +58,7 @@ class LiveDisplay:
         self.data: dict[str, TaskID] = {}
         self.tasks: dict[int, TaskID] = {}
         self.names: dict[int, str] = {}
+        self.places: dict[int, str] = {}
         self.began: dict[int, float] = {}
         self.errors: dict[int, float] = {}
 
@@ -72,7 +79,7 @@ class LiveDisplay:
             self.console.print(f"{name}: {total} sequences", highlight=False)
 
     def started(self, index: int, run: RunConfig) -> None:
-        self.names[index] = title_of(run)
+        self.names[index], self.places[index] = title_of(run), run.directory_name
         self.began[index] = time.monotonic()
         self.tasks[index] = self.progress.add_task(self.names[index], total=run.train.epochs, state="starting")
 
@@ -93,5 +100,6 @@ class LiveDisplay:
         self.progress.remove_task(self.tasks[index])
         self.progress.advance(self.overall)
         seconds = time.monotonic() - self.began[index]
-        outcome = f"[green]done[/] in {seconds:.0f} s" if error is None else f"[red]failed[/]: {escape(error)}"
+        done = f"[green]done[/] in {seconds:.0f} s, {self.places[index]}"
+        outcome = done if error is None else f"[red]failed[/]: {escape(error)}"
         self.console.print(f"{self.names[index]}: {outcome}", highlight=False)

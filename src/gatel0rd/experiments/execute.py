@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,13 +14,13 @@ import torch
 
 import gatel0rd
 from gatel0rd.analysis.records import processor
-from gatel0rd.config import DataRecipe, to_json
+from gatel0rd.config import DataRecipe, from_json, to_json
 from gatel0rd.data import Dataset, obtain
 from gatel0rd.engine import status
 from gatel0rd.experiments.measures import CURVE_MEASURES, measure
 from gatel0rd.experiments.registry import RunConfig, is_finished
 from gatel0rd.files import FileError, write_json
-from gatel0rd.models import save_model
+from gatel0rd.models import load_model, save_model
 from gatel0rd.training import Trainer, evaluate, time_first
 
 
@@ -75,6 +76,25 @@ def execute(
         }
         write_json(directory / "record.json", rounded(record))
     return directory
+
+
+def measure_again(directory: Path) -> Path:
+    """Bring the measures of a finished run up to date with this code; its training is left as it is."""
+    path = directory / "record.json"
+    if not path.exists():
+        raise FileError(f"there is no {path}; only finished runs can be measured again")
+    record = json.loads(path.read_text())
+    run = from_json(RunConfig, record["run"])
+    with exclusive(directory), one_thread():
+        evaluations = {
+            name: obtain(recipe, directory.parent.parent / "data")
+            for name, recipe in zip(run.evaluation_names, run.evaluation_data, strict=True)
+        }
+        model = load_model(directory / "model.safetensors")
+        record["measures"] = rounded(measure(run.scenario, model, evaluations))
+        record["code"]["measured"] = code_commit()
+        write_json(path, record)
+    return path
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from gatel0rd.training import SEQUENCES_AT_ONCE, time_first
 
 Measures = dict[str, Any]
 Events = dict[str, NDArray[np.bool_]]
-TOLERANCE = 1
-"""Steps by which a gate may open too early or too late and still count as opened at an event."""
+TOLERANCES = (1, 3)
+"""Steps by which a gate may be open too early or too late and still count as open at an event."""
 
 
 @torch.no_grad()
@@ -55,36 +55,47 @@ def gating(model: WorldModel, data: Dataset, events: NDArray[np.bool_]) -> Measu
     }
 
 
-def widened(times: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def widened(times: NDArray[np.bool_], tolerance: int) -> NDArray[np.bool_]:
     """True also within the tolerance of a True. Shape: [N, T] -> [N, T]."""
     wide = times.copy()
-    for shift in range(1, TOLERANCE + 1):
+    for shift in range(1, tolerance + 1):
         wide[:, shift:] |= times[:, :-shift]
         wide[:, :-shift] |= times[:, shift:]
     return wide
 
 
-def event_match(is_open: NDArray[np.bool_], events: Events) -> Measures:
-    """How well openings of gates and events coincide, within the tolerance.
+def event_match(is_open: NDArray[np.bool_], events: Events, counted: NDArray[np.bool_]) -> Measures:
+    """How well open gates and events coincide, within each tolerance.
 
-    ``precision``: share of inputs with an open gate that lie near an event, for each kind and for any of them;
-    ``recall``: share of events near which a gate opens. ``chance`` is what openings at random times would reach.
+    ``precision``: share of inputs with an open gate that lie near an event; ``opening_precision``: the same for inputs
+    at which a gate opens after all were closed; ``recall``: share of events near which a gate is open. ``by_chance``:
+    what gates that are open at random times would reach. Each kind of event is judged alone, and ``any`` of them.
 
-    Shape: is_open [N, T-1], whether any gate opens at that input; each kind of event [N, T], at its observation.
+    Shape: is_open [N, T-1], whether any gate is open at that input; events [N, T], at their observations; counted
+    [N, T], False where inputs are left out.
     """
+    counted = counted[:, :-1]
+    is_open = is_open & counted
+    opens = is_open & ~np.concatenate([np.zeros_like(is_open[:, :1]), is_open[:, :-1]], axis=1)
     padded = np.concatenate([is_open, np.zeros_like(is_open[:, :1])], axis=1)  # the last observation is no input
-    near_opening = widened(padded)
-    kinds = {**events, "any": np.logical_or.reduce(list(events.values()))}
-    match: Measures = {"open_times": share(is_open), "events": {}}
-    for kind, times in kinds.items():
-        near_event = widened(times)
-        match["events"][kind] = {
-            "count": int(times.sum()),
-            "precision": share(near_event[padded]),
-            "precision_by_chance": share(near_event[:, :-1]),
-            "recall": share(near_opening[times]),
-            "recall_by_chance": share(near_opening),
-        }
+    match: Measures = {
+        "open_times": share(is_open[counted]),
+        "openings_per_sequence": float(opens.sum(axis=1).mean()),
+        "events": {},
+    }
+    for kind, times in {**events, "any": np.logical_or.reduce(list(events.values()))}.items():
+        found: Measures = {"count": int(times.sum())}
+        for tolerance in TOLERANCES:
+            near_event = widened(times, tolerance)[:, :-1]
+            near_open = widened(padded, tolerance)
+            found[str(tolerance)] = {
+                "precision": share(near_event[is_open]),
+                "opening_precision": share(near_event[opens]),
+                "precision_by_chance": share(near_event[counted]),
+                "recall": share(near_open[times]),
+                "recall_by_chance": share(near_open[:, :-1][counted]),
+            }
+        match["events"][kind] = found
     return match
 
 
@@ -94,7 +105,11 @@ def share(values: NDArray[np.bool_]) -> float | None:
 
 
 def event_measures(model: WorldModel, data: Dataset, events: Events) -> Measures | None:
-    """Openings against events with real inputs and free-running, and how many dimensions sequences change."""
+    """Gates against events with real inputs and free-running, and how many dimensions sequences change.
+
+    A ball that rests in a pocket is left out: nothing can happen to it.
+    """
+    counted = ~data.labels.get("pocketed", np.zeros(data.observations.shape[:2], dtype=bool))
     measures: Measures = {}
     for name, free in (("real inputs", False), ("free-running", True)):
         gates = open_gates(model, data, free=free)
@@ -102,10 +117,8 @@ def event_measures(model: WorldModel, data: Dataset, events: Events) -> Measures
             return None
         dims = gates.any(axis=1).sum(axis=-1)  # [N, T-1, H] -> [N]
         counts = np.bincount(dims, minlength=gates.shape[-1] + 1)
-        measures[name] = {
-            **event_match(np.any(gates, axis=-1), events),
-            "dims_histogram": (counts / len(dims)).tolist(),
-        }
+        match = event_match(np.any(gates, axis=-1), events, counted)
+        measures[name] = {**match, "dims_histogram": (counts / len(dims)).tolist()}
     return measures
 
 

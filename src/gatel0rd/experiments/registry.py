@@ -244,7 +244,9 @@ def plan(
     known = {name for variant in experiment.variants for name in (variant.cell.name, variant.name)}
     unknown = set(cells or ()) - known
     if unknown:
-        raise ValueError(f"{experiment.id} has no cell {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
+        raise ValueError(
+            f"{experiment.id} has no cell or variant {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
+        )
     return [
         plan_run(experiment, variant, seed=seed, profile=PROFILES[profile], preset=preset, epochs=epochs)
         for seed in seeds

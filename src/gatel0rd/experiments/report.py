@@ -39,9 +39,11 @@ class Answer:
 
 
 def is_comparison(experiment: Experiment, lines: Sequence[Line]) -> bool:
-    """Whether there is enough to compare: two networks, or two learning rates of one in a grid search."""
-    if any(view.kind == "grid_table" for view in experiment.views):
+    """Whether there is enough to compare: two networks, or two settings of one in a search or an ablation."""
+    if any(view.kind in ("grid_table", "layers_table") for view in experiment.views):
         return len(lines) > len({line.label for line in lines})
+    if any(variant.dashed for variant in experiment.variants):
+        return any(line.dashed for line in lines)
     return len(lines) >= min(2, len(experiment.variants))
 
 

@@ -92,7 +92,7 @@ EXPERIMENTS = (
         policy="random",
         variants=(GATEL0RD,),
         views=(
-            View(kind="events_table", title="Gate openings against events, ± 1 step", artefact="Sec. 6.3"),
+            View(kind="events_table", title="Open gates against events", artefact="Sec. 6.3"),
             View(kind="gate_table", title="Gate statistics, free-running", artefact="Sec. 6.3", metrics=("test",)),
         ),
     ),
