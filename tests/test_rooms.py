@@ -26,7 +26,7 @@ ALLOWED = {
     "training": {"config", "data", "engine", "files", "functional", "models"},
     "analysis": {"files"},
     "experiments": {"analysis", "config", "data", "engine", "envs", "files", "models", "training"},
-    "bench": {"bench_jax", "config", "engine", "models", "nn", "training"},
+    "bench": {"bench_jax", "config", "engine", "envs", "models", "nn", "training"},
     "bench_jax": {"config", "models"},
     "cli": {"analysis", "bench", "config", "data", "engine", "experiments", "files"},
 }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.config import CellConfig, TrainConfig, WorldModelConfig
+from gatel0rd.config import CellConfig, CellName, TrainConfig, WorldModelConfig
 from gatel0rd.engine import native
 from gatel0rd.engine.training import FlatTrainer
 from gatel0rd.models import WorldModel
@@ -54,6 +55,7 @@ SIZES = (
     ),
 )
 HIDDEN_SIZES = (8, 16, 64, 256)
+BASELINES: tuple[CellName, ...] = ("lstm", "gru", "elman")
 
 
 def medians(candidates: dict[str, Work], *, seconds: float = 1.0, warmup: int = 2) -> dict[str, float]:
@@ -174,6 +176,57 @@ def step_rows(threads: int) -> Iterator[Row]:
         yield compare(f"step/{size.name}", threads, ours, "torch path", training_step(size, "torch"))
 
 
+def cell_rows(threads: int) -> Iterator[Row]:
+    """The baselines' training steps: stacks of three on Billiard Ball, as in the paper, else one cell."""
+    for size in SIZES:
+        for cell in BASELINES:
+            config = CellConfig(name=cell, num_layers=size.model.cell.net_layers)
+            other = replace(size, model=replace(size.model, cell=config))
+            ours, peer = (training_step(other, engine) for engine in ("native", "torch"))
+            yield compare(f"cells/{size.name}-{cell}", threads, ours, "torch path", peer)
+
+
+def data_rows(threads: int) -> Iterator[Row]:
+    """64 rollouts of 50 steps side by side, as the generators do it, against one environment after the other."""
+    try:
+        from gatel0rd.envs import billiard_ball, shepherd
+    except ModuleNotFoundError:
+        return
+    generator, count, steps = np.random.default_rng(0), 64, 50
+    table, single = billiard_ball.Table(count), billiard_ball.Table(1)
+    position, velocity = billiard_ball.random_shots(count, generator)
+
+    def shots(on: billiard_ball.Table, balls: slice) -> None:
+        on.shoot(position[balls], velocity[balls])
+        for _ in range(steps):
+            on.step()
+
+    def one_by_one() -> None:
+        for ball in range(count):
+            shots(single, slice(ball, ball + 1))
+
+    yield compare("data/billiard-64x50", threads, lambda: shots(table, slice(None)), "one ball at a time", one_by_one)
+
+    env = shepherd.Shepherd()
+    actions = generator.uniform(-1, 1, (steps, count, 3))
+    agents = generator.uniform(shepherd.LOWEST, shepherd.HIGHEST, (count, 2))
+    sheep = shepherd.sample_sheep(generator, env.rules, (count,))
+
+    def together() -> None:
+        world = shepherd.start(agents, *sheep)
+        for action in actions:
+            shepherd.observe(world, env.rules.mask)
+            world = shepherd.transition(world, action)
+
+    def stepped() -> None:
+        for index in range(count):
+            env.reset(options={"agent": agents[index]})
+            for action in actions[:, index]:
+                env.step(action)
+
+    yield compare("data/shepherd-64x50", threads, together, "environments stepped", stepped)
+
+
 def compile_rows(threads: int) -> Iterator[Row]:
     for size in SIZES:
         peer = training_step(size, "torch", compiled=True)
@@ -248,6 +301,8 @@ def thread_rows(threads: int) -> Iterator[Row]:
 
 GROUPS: dict[str, Callable[[int], Iterator[Row]]] = {
     "step": step_rows,
+    "cells": cell_rows,
+    "data": data_rows,
     "threads": thread_rows,
     "layer": layer_rows,
     "planning": planning_rows,
@@ -256,7 +311,7 @@ GROUPS: dict[str, Callable[[int], Iterator[Row]]] = {
     "compile": compile_rows,
     "jax": jax_rows,
 }
-ONE_THREAD_ONLY = {"compile", "jax"}
+ONE_THREAD_ONLY = {"cells", "data", "compile", "jax"}
 
 
 def run(only: str | None, on_row: Callable[[Row], None]) -> list[Row]:

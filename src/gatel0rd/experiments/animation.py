@@ -109,13 +109,13 @@ def _frame(
         for dim in range(gates.shape[1]):
             color = DIMENSION_COLORS[dim % len(DIMENSION_COLORS)]
             x, y = (26 + 30 * (dim % 4)) * scale, (top + 26 + 44 * (dim // 4)) * scale
-            glow = float(gates[now, dim]) if t < steps else 0.0
-            if glow > 0:
+            lit = bool(gates[now, dim] > 0)
+            if lit:
                 for radius, strength in zip((15, 12), SHINE, strict=False):
                     draw.ellipse(_around(x, y, radius * scale), fill=_mix(color, PAPER, strength))
-            draw.ellipse(
-                _around(x, y, 8 * scale), fill=color if glow > 0 else "#f1f1f1", outline="#9a9a9a", width=scale
-            )
+            afterglow = bool((gates[max(0, now - 2) : now, dim] > 0).any())  # or a short opening would be missed
+            fill = _mix(color, PAPER, 1.0 if lit else SHINE[0]) if lit or afterglow else "#f1f1f1"
+            draw.ellipse(_around(x, y, 8 * scale), fill=fill, outline="#9a9a9a", width=scale)
     chart = np.asarray(image.resize((width, CHART_HEIGHT), Image.Resampling.LANCZOS), dtype=np.uint8)
 
     strip = Image.new("RGB", (width, STRIP), PAPER)
@@ -125,7 +125,7 @@ def _frame(
         run.model.cell.name, run.model.cell.name.upper()
     )
     if run.model.cell.name == "gatel0rd":
-        name += f", λ = {run.train.sparsity_weight:g},"
+        name += f" (lambda {run.train.sparsity_weight:g})"
     state = "given" if t < given else f"predicted by {name} on its own"
     draw.text((6, 5), f"real, t = {t}", INK, font)
     draw.text((width - pair[1].shape[1] + 6, 5), state, "#2f6fa7" if t < given else "#c0392b", font)
