@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gatel0rd.cli import main
 from gatel0rd.experiments.animation import animate
 from gatel0rd.experiments.execute import execute
 from gatel0rd.experiments.registry import find, plan
@@ -48,3 +49,13 @@ def test_other_sequences_and_formats(run_directory, tmp_path):
 def test_a_directory_without_a_model_is_an_error(tmp_path):
     with pytest.raises(FileError, match="give the directory of a finished run"):
         animate(tmp_path, tmp_path / "film.gif", on_frame=lambda done, total: None)
+
+
+def test_the_command_line_films_and_measures_a_run(run_directory, capsys):
+    if run_directory.parent.name != "rrc":
+        pytest.skip("once is enough")
+    main(["animate", str(run_directory), "--sequence", "1"])
+    main(["measure", str(run_directory)])
+    assert (run_directory / "animation.gif").exists()
+    shown = capsys.readouterr().out
+    assert f"wrote {run_directory}/animation.gif" in shown and f"updated {run_directory}/record.json" in shown
