@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from gatel0rd.experiments.registry import RunConfig
 from gatel0rd.files import FileError, load_arrays, write_atomically
 from gatel0rd.models import load_model
 
+Frame = NDArray[np.uint8]
+CELL_TITLES = {"gatel0rd": "GateL0RD", "elman": "Elman RNN", "clockwork": "Clockwork RNN"}
 DIMENSION_COLORS = ("#c0392b", "#2f6fa7", "#6f9a3e", "#8569b0", "#e19c24", "#18a0a0", "#8c564b", "#d170a8")
 SCENE_HEIGHT, STRIP, CHART_HEIGHT, GAP, OVERSAMPLING = 220, 26, 150, 10, 2
 INK, PAPER, PALE = "#2b2b2b", "#ffffff", "#e3e3e3"
@@ -54,7 +57,7 @@ def animate(
     return _write(frames, out)
 
 
-def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int], None]) -> list[NDArray[np.uint8]]:
+def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int], None]) -> list[Frame]:
     """The frames of one example, [H, W, 3] each."""
     scenes = importlib.import_module(f"gatel0rd.envs.{GENERATORS[run.scenario]}")
     real = np.array([content["start"], *content["observations"]])
@@ -68,21 +71,38 @@ def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int],
     return frames
 
 
-def _frame(
-    run: RunConfig, content: dict[str, Any], pair: list[NDArray[np.uint8]], t: int, given: int
-) -> NDArray[np.uint8]:
-    """Two scenes with their titles, and below them lamps that light up with the gates, and the latent states."""
+def _frame(run: RunConfig, content: dict[str, Any], pair: list[Frame], t: int, given: int) -> Frame:
+    """Two scenes with their titles, and below them the lamps of the gates and the latent states."""
+    width = 2 * pair[0].shape[1] + GAP
+    between, below = (np.full((*shape, 3), 255, dtype=np.uint8) for shape in ((SCENE_HEIGHT, GAP), (GAP, width)))
+    scenes = np.concatenate([pair[0], between, pair[1]], axis=1)
+    return np.concatenate([_titles(run, width, t, given), scenes, below, _chart(content, width, t)])
+
+
+def _titles(run: RunConfig, width: int, t: int, given: int) -> Frame:
     from PIL import Image, ImageDraw, ImageFont
 
-    width = 2 * pair[0].shape[1] + GAP
-    height = STRIP + SCENE_HEIGHT + GAP + CHART_HEIGHT
-    scale = OVERSAMPLING
-    image = Image.new("RGB", (width * scale, (CHART_HEIGHT) * scale), PAPER)
-    draw = ImageDraw.Draw(image)
-    font = ImageFont.load_default(11 * scale)
+    strip = Image.new("RGB", (width, STRIP), PAPER)
+    draw, font = ImageDraw.Draw(strip), ImageFont.load_default(14)
+    cell = run.model.cell.name
+    name = CELL_TITLES.get(cell, cell.upper())
+    if cell == "gatel0rd":
+        name += f" (lambda {run.train.sparsity_weight:g})"  # Pillow's own font has no Greek letters
+    state, color = ("given", "#2f6fa7") if t < given else (f"predicted by {name} on its own", "#c0392b")
+    draw.text((6, 5), f"real, t = {t}", INK, font)
+    draw.text(((width + GAP) // 2 + 6, 5), state, color, font)
+    return np.asarray(strip, dtype=np.uint8)
 
+
+def _chart(content: dict[str, Any], width: int, t: int) -> Frame:
+    """Lamps that light up with the gates, and the latent states up to now with the events so far."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    scale = OVERSAMPLING
+    image = Image.new("RGB", (width * scale, CHART_HEIGHT * scale), PAPER)
+    draw = ImageDraw.Draw(image)
+    font, small_font = (ImageFont.load_default(points * scale) for points in (11, 9))
     latents = np.array(content["latents"])  # [T-1, H], after the input of that time
-    gates = None if content["gates"] is None else np.array(content["gates"])
     steps, size = latents.shape
     now = min(t, steps - 1)
     left, right, top, bottom = 150, width - 12, 14, CHART_HEIGHT - 22
@@ -93,48 +113,33 @@ def _frame(
 
     for value in (-1, 0, 1):
         draw.line([place(0, value), place(steps, value)], PALE, scale)
-    for kind, times in content["events"].items():
-        for time in times:
-            if time <= t:
-                draw.line([place(time, -2), place(time, 2)], "#b8ad94", scale)
-                draw.text((place(time, 2)[0] + 2 * scale, 0), kind, "#8a7f66", ImageFont.load_default(9 * scale))
+    free_from = 0.0
+    for time, kind in sorted((time, kind) for kind, times in content["events"].items() for time in times if time <= t):
+        x, _ = place(time, 2)
+        draw.line([place(time, -2), place(time, 2)], "#b8ad94", scale)
+        if x >= free_from:  # names do not overlap
+            draw.text((x + 2 * scale, 0), kind, "#8a7f66", small_font)
+            free_from = x + draw.textlength(kind, small_font) + 6 * scale
     for dim in range(size):
-        color = DIMENSION_COLORS[dim % len(DIMENSION_COLORS)]
         points = [place(0, 0), *(place(time, latents[time, dim]) for time in range(now + 1))]
-        draw.line(points, color, 2 * scale, joint="curve")
+        draw.line(points, DIMENSION_COLORS[dim % len(DIMENSION_COLORS)], 2 * scale, joint="curve")
     draw.text((left * scale, (bottom + 4) * scale), "latent state, relative to its start", INK, font)
 
-    if gates is not None:
+    if content["gates"] is not None:
+        is_open = np.array(content["gates"]) > 0
         draw.text((12 * scale, (bottom + 4) * scale), "gates", INK, font)
-        for dim in range(gates.shape[1]):
+        for dim in range(size):
             color = DIMENSION_COLORS[dim % len(DIMENSION_COLORS)]
             x, y = (26 + 30 * (dim % 4)) * scale, (top + 26 + 44 * (dim // 4)) * scale
-            lit = bool(gates[now, dim] > 0)
-            if lit:
+            fill = _mix("#f1f1f1", PAPER, 1.0)
+            if is_open[now, dim]:
                 for radius, strength in zip((15, 12), SHINE, strict=False):
                     draw.ellipse(_around(x, y, radius * scale), fill=_mix(color, PAPER, strength))
-            afterglow = bool((gates[max(0, now - 2) : now, dim] > 0).any())  # or a short opening would be missed
-            fill = _mix(color, PAPER, 1.0 if lit else SHINE[0]) if lit or afterglow else "#f1f1f1"
+                fill = _mix(color, PAPER, 1.0)
+            elif is_open[max(0, now - 2) : now, dim].any():  # an afterglow, or a short opening would be missed
+                fill = _mix(color, PAPER, SHINE[0])
             draw.ellipse(_around(x, y, 8 * scale), fill=fill, outline="#9a9a9a", width=scale)
-    chart = np.asarray(image.resize((width, CHART_HEIGHT), Image.Resampling.LANCZOS), dtype=np.uint8)
-
-    strip = Image.new("RGB", (width, STRIP), PAPER)
-    draw = ImageDraw.Draw(strip)
-    font = ImageFont.load_default(14)
-    name = {"gatel0rd": "GateL0RD", "elman": "Elman RNN", "clockwork": "Clockwork RNN"}.get(
-        run.model.cell.name, run.model.cell.name.upper()
-    )
-    if run.model.cell.name == "gatel0rd":
-        name += f" (lambda {run.train.sparsity_weight:g})"
-    state = "given" if t < given else f"predicted by {name} on its own"
-    draw.text((6, 5), f"real, t = {t}", INK, font)
-    draw.text((width - pair[1].shape[1] + 6, 5), state, "#2f6fa7" if t < given else "#c0392b", font)
-    blank = np.full((SCENE_HEIGHT, GAP, 3), 255, dtype=np.uint8)
-    scenes = np.concatenate([pair[0], blank, pair[1]], axis=1)
-    space = np.full((GAP, width, 3), 255, dtype=np.uint8)
-    frame = np.concatenate([np.asarray(strip, dtype=np.uint8), scenes, space, chart])
-    assert frame.shape == (height, width, 3)
-    return frame
+    return np.asarray(image.resize((width, CHART_HEIGHT), Image.Resampling.LANCZOS), dtype=np.uint8)
 
 
 def _around(x: float, y: float, radius: float) -> list[tuple[float, float]]:
@@ -147,9 +152,7 @@ def _mix(color: str, other: str, share: float) -> tuple[int, ...]:
     return tuple(int(value) for value in share * first + (1 - share) * second)
 
 
-def _write(frames: list[NDArray[np.uint8]], out: Path) -> Path:
-    import io
-
+def _write(frames: list[Frame], out: Path) -> Path:
     from PIL import Image
 
     # one palette for all frames, made from several of them, so that nothing flickers and files stay small
