@@ -185,7 +185,7 @@ def test_the_trajectory_outlines_inputs_with_open_gates():
 
 def test_the_legend_names_events():
     figure = figures.latents([BALL], "two contacts", title="t")
-    texts = {text.get_text() for axes in figure.axes for text in axes.get_legend().get_texts()}
+    texts = {text.get_text() for text in figure.legends[0].get_texts()}
     assert texts == {"x", "y", "predicted", "a gate is open", "cushion contact"}
     figures.close(figure)
 

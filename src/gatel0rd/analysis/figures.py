@@ -175,7 +175,7 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
     for column, (line, records) in enumerate(shown):
         first = records[0].content["measures"]["examples"][example]
         for row, (name, dims) in enumerate(panels.items()):
-            _positions(grid[row][column], first, dims, name, legend=row == column == 0)
+            _positions(grid[row][column], first, dims, name)
         grid[0][column].set_title(line.label, color=color_of(line, lines))
         for row in range(len(panels), depth):
             axes = grid[row][column]
@@ -186,6 +186,11 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
             _latent_states(axes, record.content["measures"]["examples"][example])
             axes.set_ylabel(f"$h_t - h_0$\nseed {record.seed}", fontsize=8)
         grid[depth - 1][column].set_xlabel("time step")
+    named = {
+        label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if named:
+        figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=len(named), fontsize=7)
     figure.suptitle(title, fontsize=10, fontweight="bold")
     return figure
 
@@ -236,15 +241,13 @@ def trajectory(lines: Sequence[Line], example: str, *, title: str) -> Figure:
     return figure
 
 
-def _positions(axes: Axes, example: dict[str, Any], dims: Sequence[int], name: str, *, legend: bool) -> None:
+def _positions(axes: Axes, example: dict[str, Any], dims: Sequence[int], name: str) -> None:
     observed, predicted = np.array(example["observations"]), np.array(example["predictions"])
     time = np.arange(1, len(observed) + 1)
     for dim, color, letter in zip(dims, ("#9b363e", "#636a86"), "xy", strict=True):
         axes.plot(time, observed[:, dim], color=color, linewidth=1.2, label=letter)
         axes.plot(time, predicted[:, dim], ".", color=color, markersize=2.6, alpha=0.75, label="predicted")
     axes.set(ylim=(-1.25, 1.25), ylabel=name)
-    if legend:
-        axes.legend(fontsize=6, ncols=4, loc="upper left", borderaxespad=0, columnspacing=1, handlelength=1)
     _mark_events(axes, example)
 
 
@@ -256,8 +259,6 @@ def _latent_states(axes: Axes, example: dict[str, Any]) -> None:
         opened = np.flatnonzero((np.array(example["gates"]) > 0).any(axis=1))
         axes.plot(opened, np.full(len(opened), -1.95), "|", color="black", markersize=6, label="a gate is open")
     _mark_events(axes, example)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=6, ncols=3, loc="upper left", borderaxespad=0, handletextpad=0.3, columnspacing=1)
 
 
 def _mark_events(axes: Axes, example: dict[str, Any]) -> None:
