@@ -129,6 +129,7 @@ def test_nan_and_infinite_data_are_errors(data, value):
         ({"sequences": 7}, "7 sequences cannot be balanced; ask for an even number"),
         ({"sequences": 0}, "0 sequences of 50 steps; expected at least 1"),
         ({"steps": 1}, "120 sequences of 1 steps"),
+        ({"version": 2}, "is of version 2, this generator of version 1; use the gatel0rd that made it"),
     ],
 )
 def test_impossible_recipes_are_errors(change, message):

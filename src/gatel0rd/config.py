@@ -62,7 +62,10 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DataRecipe:
-    """Everything that determines a data set: the same recipe gives the same bytes."""
+    """Everything that determines a data set: the same recipe gives the same bytes.
+
+    ``version`` is the generator's; it is raised when the same words would give other data.
+    """
 
     scenario: str
     policy: str
@@ -71,11 +74,14 @@ class DataRecipe:
     steps: int
     preset: Preset = "text"
     seed: int = 0
+    version: int = 1
 
     @property
     def name(self) -> str:
         """File name without ending."""
-        return f"{self.scenario}-{self.policy}-{self.split}-{self.preset}-{self.sequences}x{self.steps}-seed{self.seed}"
+        size = f"{self.sequences}x{self.steps}"
+        version = f"-v{self.version}" if self.version > 1 else ""
+        return f"{self.scenario}-{self.policy}-{self.split}-{self.preset}-{size}-seed{self.seed}{version}"
 
 
 T = TypeVar("T")

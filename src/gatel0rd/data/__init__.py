@@ -9,10 +9,14 @@ from gatel0rd.config import DataRecipe
 from gatel0rd.data.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.files import FileError
 
-__all__ = ["GENERATORS", "Dataset", "Progress", "generate", "obtain"]
+__all__ = ["GENERATORS", "VERSIONS", "Dataset", "Progress", "generate", "obtain"]
 
 GENERATORS = {"rrc": "robot_remote_control", "billiard": "billiard_ball", "shepherd": "shepherd"}
 """Scenario name -> module of this package whose ``generate`` makes its data; imported when it is needed."""
+
+
+VERSIONS: dict[str, int] = {}
+"""Scenario name -> version of its generator, where it is not the first."""
 
 
 def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Dataset:
@@ -22,6 +26,12 @@ def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Datase
     if recipe.sequences < 1 or recipe.steps < 2:
         raise ValueError(
             f"{recipe.sequences} sequences of {recipe.steps} steps; expected at least 1 of at least 2 steps"
+        )
+    version = VERSIONS.get(recipe.scenario, 1)
+    if recipe.version != version:
+        raise ValueError(
+            f"the recipe {recipe.name} is of version {recipe.version}, this generator of version {version}; "
+            "use the gatel0rd that made it, or plan the run again"
         )
     module = importlib.import_module(f"gatel0rd.data.{GENERATORS[recipe.scenario]}")
     made: Dataset = module.generate(recipe, progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gatel0rd.config import DataRecipe, Preset
+from gatel0rd.data import VERSIONS
 from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.registry import estimated_seconds, experiments, plan, scenarios
 
@@ -48,6 +49,7 @@ def recipes(name: str, *, sequences: int | None, preset: Preset, seed: int) -> l
             steps=scenario.steps,
             preset=preset,
             seed=seed,
+            version=VERSIONS.get(scenario.name, 1),
         )
         for chosen in ([policy] if policy else policies)
         for split, size in scenario.splits.items()

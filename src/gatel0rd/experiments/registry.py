@@ -18,6 +18,7 @@ from gatel0rd.config import (
     WorldModelConfig,
     content_hash,
 )
+from gatel0rd.data import VERSIONS
 from gatel0rd.experiments.profiles import PROFILES, Profile, compressed_decay
 
 ViewKind = Literal[
@@ -194,7 +195,13 @@ def plan_run(
     def recipe(policy: str, split: str) -> DataRecipe:
         sequences = min(scenario.splits[split], profile.sequences or scenario.splits[split])
         return DataRecipe(
-            scenario=scenario.name, policy=policy, split=split, sequences=sequences, steps=scenario.steps, preset=preset
+            scenario=scenario.name,
+            policy=policy,
+            split=split,
+            sequences=sequences,
+            steps=scenario.steps,
+            preset=preset,
+            version=VERSIONS.get(scenario.name, 1),
         )
 
     evaluations = scenario.evaluations[experiment.policy]
