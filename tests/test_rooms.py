@@ -24,6 +24,7 @@ ALLOWED = {
     "envs": set(),
     "data": {"config", "envs", "files"},
     "training": {"config", "data", "engine", "files", "functional", "models"},
+    "planning": {"config", "data", "engine", "envs", "files", "models"},
     "analysis": {"files"},
     "experiments": {"analysis", "config", "data", "engine", "envs", "files", "models", "training"},
     "bench": {"bench_jax", "config", "engine", "envs", "models", "nn", "training"},

@@ -1,0 +1,200 @@
+"""iCEM: the cross-entropy method with improvements for real-time planning (Pinneri et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gatel0rd.planning.noise import Array, colored_noise
+
+Objective = Callable[[Array], NDArray[np.floating]]
+"""Costs of action sequences: [E, N, T, A] -> [E, N]; lower is better, NaN and infinity are infinitely bad."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ICEMConfig:
+    """How iCEM searches. Defaults are the paper's; every improvement over plain CEM can be switched off.
+
+    Attributes:
+        horizon: steps that are planned ahead.
+        samples: action sequences in the first iteration.
+        iterations: rounds of sampling and refitting.
+        elites: best sequences that the next round is fitted to.
+        noise_exponent: β of the colored noise; 0 samples every step on its own.
+        decay: the number of samples shrinks by this factor per iteration, never below twice the elites; 1: constant.
+        reuse: share of the elites that is kept, within a step and, shifted in time, for the next one; 0: none.
+        momentum: share of the old mean and deviation in the new ones.
+        initial_deviation: of the first samples, as a share of half the action range.
+        try_mean: whether the last iteration also tries the mean itself.
+    """
+
+    horizon: int = 30
+    samples: int = 256
+    iterations: int = 3
+    elites: int = 10
+    noise_exponent: float = 3.0
+    decay: float = 1.25
+    reuse: float = 0.3
+    momentum: float = 0.1
+    initial_deviation: float = 0.5
+    try_mean: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("horizon", 1), ("samples", 1), ("iterations", 1), ("elites", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least {least}")
+        if self.elites > self.samples:
+            raise ValueError(f"{self.elites} elites of {self.samples} samples; expected no more elites than samples")
+        for name, low, high in (("reuse", 0, 1), ("momentum", 0, 1), ("decay", 1, np.inf)):
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected {low} to {high}")
+        if not self.initial_deviation > 0:
+            raise ValueError(f"initial_deviation is {self.initial_deviation}; expected more than 0")
+
+    @property
+    def kept(self) -> int:
+        """How many elites are reused."""
+        return int(self.elites * self.reuse)
+
+    @property
+    def sample_counts(self) -> list[int]:
+        """Fresh samples in every iteration."""
+        counts = [self.samples]
+        while len(counts) < self.iterations:
+            counts.append(max(min(2 * self.elites, self.samples), int(counts[-1] / self.decay)))
+        return counts
+
+
+def plain_cem(config: ICEMConfig) -> ICEMConfig:
+    """The cross-entropy method without iCEM's improvements, at the same number of rollouts or a few less."""
+    count = sum(config.sample_counts) // config.iterations
+    return replace(
+        config,
+        samples=max(count, config.elites),
+        noise_exponent=0.0,
+        decay=1.0,
+        reuse=0.0,
+        momentum=0.0,
+        try_mean=False,
+    )
+
+
+def random_shooting(config: ICEMConfig) -> ICEMConfig:
+    """One round of white noise with as many rollouts as all iterations have."""
+    return replace(plain_cem(config), samples=sum(config.sample_counts), iterations=1)
+
+
+class ICEM:
+    """Plans for any number of episodes side by side; knows nothing of the world but the objective.
+
+    Call :meth:`reset` at the start of an episode and :meth:`plan` at every step. Afterwards ``planned`` [E, T, A] is
+    the best sequence, of which the first action was returned, and ``elites`` [E, K, T, A] are the runners-up.
+
+    Args:
+        low, high: bounds of the actions, [A].
+        episodes: E, how many episodes are planned at once; each is searched on its own.
+        generator: all randomness.
+    """
+
+    def __init__(
+        self,
+        low: ArrayLike,
+        high: ArrayLike,
+        config: ICEMConfig | None = None,
+        *,
+        episodes: int = 1,
+        generator: np.random.Generator,
+    ) -> None:
+        self.config = config or ICEMConfig()
+        self.low, self.high = (np.atleast_1d(np.asarray(bound, dtype=np.float64)) for bound in (low, high))
+        if self.low.shape != self.high.shape or self.low.ndim != 1:
+            raise ValueError(
+                f"bounds have shapes {self.low.shape} and {self.high.shape}; expected two vectors of equal length"
+            )
+        if not (np.isfinite(self.low).all() and np.isfinite(self.high).all()):
+            raise ValueError(
+                f"action bounds are {self.low} and {self.high}; iCEM needs finite ones: rescale the actions"
+            )
+        if not (self.low < self.high).all():
+            raise ValueError(f"action bounds are {self.low} and {self.high}; expected low below high everywhere")
+        if episodes < 1:
+            raise ValueError(f"episodes is {episodes}; expected at least 1")
+        self.episodes, self.generator = episodes, generator
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last episodes: mean in the middle, wide deviation, no elites."""
+        config = self.config
+        shape = (self.episodes, config.horizon, len(self.low))
+        self.mean: Array = np.broadcast_to((self.low + self.high) / 2, shape).copy()
+        self.deviation = self._wide()
+        self.elites: Array = np.empty((self.episodes, 0, *shape[1:]))
+        self.elite_costs: Array = np.empty((self.episodes, 0))
+        self.planned = self.mean
+
+    def plan(self, objective: Objective) -> Array:
+        """The next action of every episode, [E, A]. The search begins where the last call ended, one step later."""
+        config = self.config
+        counts = config.sample_counts
+        self.elites = self._shifted_elites()
+        best = self.mean
+        for iteration, count in enumerate(counts):
+            samples = self._sample(count)
+            if config.try_mean and iteration == len(counts) - 1:
+                samples[:, 0] = self.mean
+            if iteration == 0:
+                samples = np.concatenate([samples, self.elites], axis=1)  # their costs are of a step ago: judged anew
+                costs = self._judge(objective, samples)
+            else:
+                costs = self._judge(objective, samples)
+                samples = np.concatenate([samples, self.elites[:, : config.kept]], axis=1)
+                costs = np.concatenate([costs, self.elite_costs[:, : config.kept]], axis=1)
+            order = np.argsort(costs, axis=1, kind="stable")[:, : config.elites]
+            ranked = np.take_along_axis(costs, order, axis=1)
+            order = np.where(np.isfinite(ranked), order, order[:, :1])  # the best stands in for hopeless ones
+            self.elites = np.take_along_axis(samples, order[:, :, None, None], axis=1)
+            self.elite_costs = np.take_along_axis(costs, order, axis=1)
+            best = self.elites[:, 0]
+            self.mean, self.deviation = (
+                config.momentum * old + (1 - config.momentum) * new
+                for old, new in (
+                    (self.mean, self.elites.mean(axis=1)),
+                    (self.deviation, self.elites.std(axis=1)),
+                )
+            )
+        action: Array = best[:, 0].copy()
+        self.planned = best
+        self.mean = np.concatenate([self.mean[:, 1:], self.mean[:, -1:]], axis=1)
+        self.deviation = self._wide()
+        return action
+
+    def _wide(self) -> Array:
+        half = (self.high - self.low) / 2 * self.config.initial_deviation
+        return np.broadcast_to(half, (self.episodes, self.config.horizon, len(self.low))).copy()
+
+    def _sample(self, count: int) -> Array:
+        """Fresh action sequences [E, count, T, A]."""
+        shape = (self.episodes, count, len(self.low), self.config.horizon)
+        noise = colored_noise(self.config.noise_exponent, shape, self.generator).swapaxes(2, 3)
+        return np.clip(self.mean[:, None] + noise * self.deviation[:, None], self.low, self.high)
+
+    def _shifted_elites(self) -> Array:
+        """Some elites of the last step, one step later; their last action is drawn afresh. [E, kept, T, A]."""
+        kept = self.elites[:, : self.config.kept]
+        if not kept.shape[1]:
+            return kept
+        last = self._sample(kept.shape[1])[:, :, -1:]
+        return np.concatenate([kept[:, :, 1:], last], axis=2)
+
+    def _judge(self, objective: Objective, samples: Array) -> Array:
+        costs = np.asarray(objective(samples), dtype=np.float64)
+        if costs.shape != samples.shape[:2]:
+            raise ValueError(
+                f"the objective returned costs of shape {costs.shape}; expected {samples.shape[:2]}, one per sequence"
+            )
+        if np.isneginf(costs).any():
+            raise ValueError("the objective returned a cost of minus infinity; expected finite numbers, or infinity")
+        return np.where(np.isnan(costs), np.inf, costs)
