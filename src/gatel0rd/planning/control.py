@@ -1,0 +1,72 @@
+"""Model-predictive control: plan, take the first action, look, plan again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatel0rd.planning.foresight import Foresight
+from gatel0rd.planning.icem import ICEM, ICEMConfig
+from gatel0rd.planning.noise import Array
+from gatel0rd.planning.tasks import World
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What happened: observations [T+1, E, O], actions [T, E, A], steps until the goal was reached [E], -1 if never."""
+
+    observations: Array
+    actions: Array
+    reached: NDArray[np.int64]
+
+    @property
+    def success_rate(self) -> float:
+        return float((self.reached >= 0).mean())
+
+    def confidence(self, z: float = 1.96) -> tuple[float, float]:
+        """Wilson's interval of the success rate."""
+        count, rate = len(self.reached), self.success_rate
+        middle = (rate + z**2 / (2 * count)) / (1 + z**2 / count)
+        half = z / (1 + z**2 / count) * np.sqrt(rate * (1 - rate) / count + z**2 / (4 * count**2))
+        return float(middle - half), float(middle + half)
+
+
+def control(
+    world: World,
+    foresight: Foresight,
+    *,
+    episodes: int,
+    generator: np.random.Generator,
+    config: ICEMConfig | None = None,
+    on_step: Callable[[int, int], None] = lambda done, total: None,
+) -> Episodes:
+    """Run episodes of a world side by side with iCEM until all have reached their goal or the time is over."""
+    task = world.task
+    planner = ICEM(
+        -np.ones(task.action_size),
+        np.ones(task.action_size),
+        config or ICEMConfig(horizon=task.horizon),
+        episodes=episodes,
+        generator=generator,
+    )
+    observations = [world.reset(episodes, generator)]
+    foresight.begin(observations[0])
+    taken: list[Array] = []
+    reached = np.full(episodes, -1)
+    for t in range(task.limit):
+        if foresight.ready():
+            actions = planner.plan(lambda sequences: world.cost(foresight.predict(sequences)))
+        else:
+            actions = np.tile(task.idle, (episodes, 1))
+        seen, now = world.step(actions)
+        foresight.advance(actions, seen)
+        observations.append(seen)
+        taken.append(actions)
+        reached = np.where((reached < 0) & now, t + 1, reached)
+        on_step(t + 1, task.limit)
+        if (reached >= 0).all():
+            break
+    return Episodes(np.stack(observations), np.stack(taken), reached)

@@ -1,0 +1,114 @@
+"""Who foretells what actions lead to: a learned model with its memory, or the true world."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gatel0rd.cells import State
+from gatel0rd.models import WorldModel
+from gatel0rd.planning.noise import Array
+from gatel0rd.planning.tasks import World
+
+FUTURES_AT_ONCE = 8192
+
+
+class Foresight(Protocol):
+    """Predicts futures of episodes that are under way."""
+
+    def begin(self, observations: Array) -> None:
+        """New episodes have begun. Shape: [E, O]."""
+        ...
+
+    def ready(self) -> bool:
+        """Whether enough was seen to predict."""
+        ...
+
+    def predict(self, sequences: Array) -> Array:
+        """What action sequences would lead to. Shape: [E, N, T, A] -> observations [E, N, T, O]."""
+        ...
+
+    def advance(self, actions: Array, observations: Array) -> None:
+        """The actions that were taken, and what was seen then. Shape: [E, A], [E, O]."""
+        ...
+
+
+class TrueForesight:
+    """The world itself as the model, so that the planner can be judged alone."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def begin(self, observations: Array) -> None:
+        pass
+
+    def ready(self) -> bool:
+        return True
+
+    def predict(self, sequences: Array) -> Array:
+        return self.world.simulate(sequences)
+
+    def advance(self, actions: Array, observations: Array) -> None:
+        pass
+
+
+class LearnedForesight:
+    """A world model that is fed with what is really seen, and carries its memory along.
+
+    f_init needs the first k inputs, actions included: until k - 1 actions were taken it cannot predict, and for the
+    k-th the first latent state depends on each candidate's action.
+    """
+
+    def __init__(self, model: WorldModel) -> None:
+        self.model = model.eval()
+        self.needed = model.config.init_steps
+
+    def begin(self, observations: Array) -> None:
+        self.seen = [_tensor(observations)]
+        self.taken: list[Tensor] = []
+        self.state: State | None = None  # after all inputs that are complete
+
+    def ready(self) -> bool:
+        return self.state is not None or len(self.seen) >= self.needed
+
+    @torch.no_grad()
+    def predict(self, sequences: Array) -> Array:
+        episodes, count, steps, size = sequences.shape
+        actions = _tensor(sequences.reshape(episodes * count, steps, size)).transpose(0, 1)  # -> [T, E·N, A]
+        parts = []
+        for first in range(0, episodes * count, FUTURES_AT_ONCE):
+            index = torch.arange(first, min(first + FUTURES_AT_ONCE, episodes * count))
+            parts.append(self._futures(actions[:, index].contiguous(), index // count))
+        predictions = torch.cat(parts, dim=1).transpose(0, 1)  # -> [E·N, T, O]
+        return predictions.reshape(episodes, count, steps, -1).double().numpy()
+
+    def _futures(self, actions: Tensor, episode: Tensor) -> Tensor:
+        """Predictions [T, B, O] for candidates [T, B, A] of the given episodes [B]."""
+        if self.state is not None:
+            state = tuple(part[episode] for part in self.state)
+            return self.model.rollout(state, self.seen[-1][episode], actions).predictions
+        before = self.needed - 1
+        if before:
+            actions = torch.cat([torch.stack(self.taken)[:, episode], actions])
+        real = torch.stack(self.seen)[:, episode]
+        observations = torch.cat([real, real[-1:].expand(len(actions) - self.needed, -1, -1)])  # the rest is not fed
+        return self.model.free_run(observations, actions).predictions[before:]
+
+    @torch.no_grad()
+    def advance(self, actions: Array, observations: Array) -> None:
+        self.taken.append(_tensor(actions))
+        if self.state is not None:
+            self.state = self.model.step(self.state, self.seen[-1], self.taken[-1]).state
+            self.seen = [_tensor(observations)]
+            return
+        if len(self.taken) == self.needed:
+            self.state = self.model(torch.stack(self.seen), torch.stack(self.taken)).state
+            self.seen = []
+        self.seen.append(_tensor(observations))
+
+
+def _tensor(array: Array) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))

@@ -1,0 +1,137 @@
+"""What is planned for: worlds that run many episodes side by side, and what their futures cost (Suppl. B.3, B.4)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatel0rd.config import Preset
+from gatel0rd.envs import robot_remote_control as rooms
+from gatel0rd.envs import shepherd
+from gatel0rd.planning.noise import Array
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A control problem.
+
+    Attributes:
+        horizon: steps that the paper plans ahead.
+        limit: steps until an episode has failed.
+        idle: an action that changes nothing, for the first steps in which a model has not seen enough.
+    """
+
+    name: str
+    horizon: int
+    limit: int
+    idle: tuple[float, ...]
+
+    @property
+    def action_size(self) -> int:
+        return len(self.idle)
+
+
+class World(ABC):
+    """Episodes of a task side by side, and their true future for any actions (which run in [-1, 1])."""
+
+    task: Task
+
+    @abstractmethod
+    def reset(self, episodes: int, generator: np.random.Generator) -> Array:
+        """Begin new episodes; returns observations [E, O]."""
+
+    @abstractmethod
+    def step(self, actions: Array) -> tuple[Array, Flags]:
+        """One step of every episode: observations [E, O], and whether its goal is reached now [E]."""
+
+    @abstractmethod
+    def simulate(self, sequences: Array) -> Array:
+        """What action sequences would lead to. Shape: [E, N, T, A] -> observations [E, N, T, O]."""
+
+    @abstractmethod
+    def cost(self, observations: Array) -> Array:
+        """The cost of (predicted) futures, summed over the horizon. Shape: [..., T, O] -> [...]."""
+
+
+class RemoteControl(World):
+    """Move the robot to the goal, which takes the agent to the computer first. Radii are 1.5 times the data's."""
+
+    task = Task(name="rrc", horizon=50, limit=50, idle=(0.0, 0.0))
+    radius = 1.5 * rooms.CONTROL_RADIUS
+    goal = rooms.GOAL - rooms.ROOM_SHIFT
+
+    def reset(self, episodes: int, generator: np.random.Generator) -> Array:
+        self.agent, self.robot = generator.uniform(-1, 1, (2, episodes, 2))
+        self.controlled = np.zeros(episodes, dtype=bool)
+        return np.concatenate([self.agent, self.robot], axis=-1)
+
+    def step(self, actions: Array) -> tuple[Array, Flags]:
+        self.agent, self.robot, self.controlled = rooms.transition(
+            self.agent, self.robot, self.controlled, np.clip(actions, -1, 1), self.radius
+        )
+        reached: Flags = np.linalg.norm(self.robot - self.goal, axis=-1) < self.radius
+        return np.concatenate([self.agent, self.robot], axis=-1), reached
+
+    def simulate(self, sequences: Array) -> Array:
+        episodes, count, steps, _ = sequences.shape
+        agent, robot = (np.repeat(part[:, None], count, axis=1) for part in (self.agent, self.robot))
+        controlled = np.repeat(self.controlled[:, None], count, axis=1)
+        observations = np.empty((episodes, count, steps, 4))
+        for t in range(steps):
+            agent, robot, controlled = rooms.transition(agent, robot, controlled, sequences[:, :, t], self.radius)
+            observations[:, :, t, :2], observations[:, :, t, 2:] = agent, robot
+        return observations
+
+    def cost(self, observations: Array) -> Array:
+        """Distance of the robot to the goal."""
+        total: Array = np.linalg.norm(observations[..., 2:4] - self.goal, axis=-1).sum(axis=-1)
+        return total
+
+
+class Herding(World):
+    """Place the cage, open the gate, have the sheep caught. Radii are 1.5 times the data's (1.2 in ``reference``)."""
+
+    task = Task(name="shepherd", horizon=100, limit=60, idle=(0.0, 0.0, 1.0))
+    far = 2.0
+    """The cost of a sheep that is out of reach."""
+
+    def __init__(self, preset: Preset = "text") -> None:
+        self.rules = shepherd.rules_of(preset)
+        enlarged = 1.5 if preset == "text" else 1.2
+        self.lever_radius, self.cage_radius = enlarged * shepherd.LEVER_RADIUS, enlarged * shepherd.CAGE_RADIUS
+
+    def reset(self, episodes: int, generator: np.random.Generator) -> Array:
+        agent = np.full((episodes, 2), shepherd.START_X)
+        agent[:, 1] = generator.uniform(shepherd.LOWEST[1], shepherd.HIGHEST[1], episodes)
+        self.world = shepherd.start(agent, *shepherd.sample_sheep(generator, self.rules, (episodes,)))
+        return shepherd.observe(self.world, self.rules.mask)
+
+    def step(self, actions: Array) -> tuple[Array, Flags]:
+        self.world = self._next(self.world, np.clip(actions, -1, 1))
+        return shepherd.observe(self.world, self.rules.mask), self.world.caught
+
+    def simulate(self, sequences: Array) -> Array:
+        episodes, count, steps, _ = sequences.shape
+        world = shepherd.World._make(np.repeat(part[:, None], count, axis=1) for part in self.world)
+        observations = np.empty((episodes, count, steps, len(shepherd.OBSERVATION_NAMES)))
+        for t in range(steps):
+            world = self._next(world, sequences[:, :, t])
+            observations[:, :, t] = shepherd.observe(world, self.rules.mask)
+        return observations
+
+    def cost(self, observations: Array) -> Array:
+        """Distance of sheep and cage, at most 2; 2 while the sheep is hidden or above the gate."""
+        cage = observations[..., 2:4] / shepherd.MEADOW_SCALE + shepherd.MEADOW_SHIFT
+        sheep = observations[..., 4:6] + shepherd.SHEEP_SHIFT
+        distance = np.minimum(np.linalg.norm(sheep - cage, axis=-1), self.far)
+        hidden = np.linalg.norm(observations[..., 4:6] - self.rules.mask, axis=-1) < shepherd.NEAR_MASK
+        total: Array = np.where(hidden | (sheep[..., 1] > -0.1), self.far, distance).sum(axis=-1)
+        return total
+
+    def _next(self, world: shepherd.World, actions: Array) -> shepherd.World:
+        return shepherd.transition(world, actions, self.lever_radius, self.cage_radius)

@@ -1,0 +1,170 @@
+"""Planning with memory: the carried memory equals a fresh look at everything seen, and true models solve the tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gatel0rd.config import CellConfig, WorldModelConfig
+from gatel0rd.envs import robot_remote_control as rooms
+from gatel0rd.envs.shepherd import Shepherd
+from gatel0rd.models import WorldModel
+from gatel0rd.planning import ICEMConfig
+from gatel0rd.planning.control import Episodes, control
+from gatel0rd.planning.foresight import LearnedForesight, TrueForesight
+from gatel0rd.planning.tasks import Herding, RemoteControl
+
+E, N, T = 3, 4, 6
+
+
+@pytest.mark.parametrize("cell", ["gatel0rd", "lstm"])
+@pytest.mark.parametrize("init_steps", [1, 2, 3])
+def test_memory_that_is_carried_along_equals_looking_at_everything_again(cell, init_steps):
+    torch.manual_seed(0)
+    config = WorldModelConfig(observation_size=3, action_size=2, cell=CellConfig(name=cell), init_steps=init_steps)
+    model = WorldModel(config).eval()
+    foresight = LearnedForesight(model)
+    generator = np.random.default_rng(1)
+    seen, taken = [generator.uniform(-1, 1, (E, 3))], []
+    foresight.begin(seen[0])
+    for t in range(6):
+        assert foresight.ready() == (t + 1 >= init_steps)
+        if foresight.ready():
+            candidates = generator.uniform(-1, 1, (E, N, T, 2))
+            predicted = foresight.predict(candidates)
+            assert predicted.shape == (E, N, T, 3)
+            for episode in range(E):
+                actions = [action[episode] for action in taken]
+                every = np.array([[*actions, *candidates[episode, n]] for n in range(N)]).swapaxes(0, 1)
+                real = np.array([observation[episode] for observation in seen])
+                filled = np.concatenate([real, np.zeros((T - 1, 3))])[:, None].repeat(N, axis=1)
+                with torch.no_grad():
+                    rollout = model.free_run(
+                        *(torch.tensor(array, dtype=torch.float32) for array in (filled, every)), real_steps=t + 1
+                    )
+                expected = rollout.predictions[t:].numpy().swapaxes(0, 1)
+                np.testing.assert_allclose(predicted[episode], expected, atol=1e-5)
+        taken.append(generator.uniform(-1, 1, (E, 2)))
+        seen.append(generator.uniform(-1, 1, (E, 3)))
+        foresight.advance(taken[-1], seen[-1])
+
+
+def test_futures_in_parts_are_the_same_futures(monkeypatch):
+    model = WorldModel(WorldModelConfig(observation_size=3, action_size=2)).eval()
+    foresight = LearnedForesight(model)
+    foresight.begin(np.random.default_rng(0).uniform(-1, 1, (E, 3)))
+    candidates = np.random.default_rng(1).uniform(-1, 1, (E, N, T, 2))
+    whole = foresight.predict(candidates)
+    monkeypatch.setattr("gatel0rd.planning.foresight.FUTURES_AT_ONCE", 5)
+    np.testing.assert_allclose(foresight.predict(candidates), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("world", [RemoteControl(), Herding()], ids=["rrc", "shepherd"])
+def test_simulated_futures_are_what_happens(world):
+    generator = np.random.default_rng(2)
+    world.reset(E, generator)
+    actions = generator.uniform(-1, 1, (T, E, world.task.action_size))
+    futures = world.simulate(np.repeat(actions.swapaxes(0, 1)[:, None], N, axis=1))
+    assert (futures == futures[:, :1]).all()
+    for t in range(T):
+        observations, _ = world.step(actions[t])
+        np.testing.assert_array_equal(futures[:, 0, t], observations)
+
+
+def test_the_worlds_are_the_environments():
+    world, env = Herding(), Shepherd(lever_radius=0.3, cage_radius=0.15)
+    generator = np.random.default_rng(3)
+    world.reset(1, generator)
+    state = world.world
+    start = {
+        "agent": state.agent[0],
+        "sheep_x": state.sheep[0, 0],
+        "wall": state.wall[0],
+        "velocity": state.velocity[0],
+    }
+    env.reset(options=start)
+    for _ in range(40):
+        action = generator.uniform(-1, 1, 3)
+        observations, caught = world.step(action[None])
+        observation, _, terminated, _, _ = env.step(action)
+        np.testing.assert_array_equal(observations[0], observation)
+        assert caught[0] == terminated
+    world, env = RemoteControl(), rooms.RobotRemoteControl(control_radius=0.15, goal_radius=0.15)
+    (observation,) = world.reset(1, generator)
+    env.reset(options={"agent": observation[:2], "robot": observation[2:]})
+    for _ in range(40):
+        action = generator.uniform(-1, 1, 2)
+        observations, reached = world.step(action[None])
+        observation, _, terminated, _, _ = env.step(action)
+        np.testing.assert_array_equal(observations[0], observation)
+        assert reached[0] == terminated
+
+
+def test_costs_by_hand():
+    rrc = np.zeros((2, 2, 4))
+    rrc[0, :, 2:] = [[0.5, -0.5], [0.5, 0.5]]
+    np.testing.assert_allclose(RemoteControl().cost(rrc), [1.0, 2 * np.sqrt(0.5)])
+    # cage at (2, -0.5): ((2-1)/2, 0); sheep at (2, -0.5), 0.3 beside it, hidden, and above the gate
+    row = [0.0, 0.0, 0.5, 0.0]
+    futures = [[*row, 0.0, -0.5, 0.5], [*row, 0.3, -0.5, 0.5], [*row, -1.0, -1.0, 0.5], [*row, 0.0, 0.0, 0.5]]
+    np.testing.assert_allclose(Herding().cost(np.array(futures)[:, None]), [0.0, 0.3, 2.0, 2.0])
+    assert Herding().cost(np.array(futures)) == pytest.approx(4.3)
+
+
+QUICK = ICEMConfig(samples=64, iterations=3)
+
+
+def test_remote_control_is_solved_with_the_true_model():
+    world = RemoteControl()
+    steps = []
+    episodes = control(
+        world,
+        TrueForesight(world),
+        episodes=10,
+        generator=np.random.default_rng(0),
+        config=replace(QUICK, horizon=30),
+        on_step=lambda done, total: steps.append((done, total)),
+    )
+    assert episodes.success_rate >= 0.9
+    assert steps[0] == (1, 50) and len(steps) == len(episodes.actions) == len(episodes.observations) - 1
+    for episode in np.flatnonzero(episodes.reached >= 0):
+        robot = episodes.observations[episodes.reached[episode], episode, 2:]
+        assert np.linalg.norm(robot - [0.5, -0.5]) < 0.15
+
+
+def test_a_model_that_knows_nothing_does_not_solve_it():
+    torch.manual_seed(0)
+    model = WorldModel(WorldModelConfig(observation_size=4, action_size=2))
+    blind = control(
+        RemoteControl(),
+        LearnedForesight(model),
+        episodes=10,
+        generator=np.random.default_rng(0),
+        config=replace(QUICK, horizon=10),
+    )
+    assert blind.success_rate < 0.4
+
+
+def test_idle_until_the_model_has_seen_enough():
+    torch.manual_seed(0)
+    model = WorldModel(WorldModelConfig(observation_size=7, action_size=3, init_steps=2))
+    world = Herding()
+    episodes = control(
+        world,
+        LearnedForesight(model),
+        episodes=2,
+        generator=np.random.default_rng(0),
+        config=replace(QUICK, horizon=5, samples=20),
+    )
+    assert (episodes.actions[0] == [0.0, 0.0, 1.0]).all() and not (episodes.actions[1] == [0.0, 0.0, 1.0]).all()
+
+
+def test_confidence_intervals_are_wilsons():
+    half = Episodes(np.zeros(1), np.zeros(1), np.array([3, -1] * 5))
+    assert half.success_rate == 0.5
+    np.testing.assert_allclose(half.confidence(), (0.2366, 0.7634), atol=1e-4)
+    always = Episodes(np.zeros(1), np.zeros(1), np.zeros(20, dtype=np.int64))
+    np.testing.assert_allclose(always.confidence(), (0.8389, 1.0), atol=1e-4)
