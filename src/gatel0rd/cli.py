@@ -159,6 +159,46 @@ def animate(
     console.print(f"wrote {path}, {path.stat().st_size / 1e6:.1f} MB")
 
 
+def plan(
+    scenario: Positional[Annotated[str, arg(metavar="SCENARIO", help="rrc or shepherd.")]],
+    model: Annotated[str, arg(metavar="RUN", help="Directory of a finished run, or ground-truth.")] = "ground-truth",
+    episodes: Annotated[int, arg(metavar="N", help="Episodes, planned side by side.")] = 100,
+    seed: Annotated[int, arg(metavar="S", help="Of the starts and of the planner.")] = 0,
+    preset: Annotated[Preset, arg(help="Rules of the true world; a run brings its own.")] = "text",
+    render: Annotated[Path | None, arg(metavar="FILE", help="Film the first episode, GIF or WebP.")] = None,
+    json: Annotated[Path | None, arg(metavar="FILE", help="Write the outcome to this file as JSON.")] = None,
+) -> None:
+    """Control a world with iCEM and a model's memory, and say how often it succeeds."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from gatel0rd.experiments.planning import plan_episodes
+    from gatel0rd.files import write_json
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("control steps")
+        outcome = plan_episodes(
+            scenario,
+            model,
+            episodes=episodes,
+            seed=seed,
+            preset=preset,
+            film=render,
+            on_step=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    low, high = outcome["confidence"]
+    median = outcome["median_steps"]
+    console.print(
+        f"{scenario}, {model}: {outcome['success_rate']:.0%} of {episodes} episodes succeeded "
+        f"(95 % interval {low:.0%} to {high:.0%})" + ("" if median is None else f", after {median:.0f} steps (median)")
+    )
+    console.print(f"{outcome['control_steps_per_second']:.1f} control steps per second, {outcome['seconds']:.0f} s")
+    if render is not None:
+        console.print(f"wrote {render}")
+    if json is not None:
+        write_json(json, outcome)
+
+
 def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> None:
     """Train GateL0RD and a GRU on Robot Remote Control and make a report, in some minutes on two cores."""
     import matplotlib  # noqa: F401  # if it is missing, say so before training
@@ -266,6 +306,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.command(data, name="data", help="Data sets of the paper's scenarios.")
     app.command(measure)
     app.command(animate)
+    app.command(plan)
     app.command(demo)
     app.command(info)
     app.command(bench)

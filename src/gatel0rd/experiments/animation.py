@@ -41,8 +41,7 @@ def animate(
             see if not given.
         on_frame: told the number of each frame that is ready, and how many there will be.
     """
-    if out.suffix not in FORMATS:
-        raise ValueError(f"{out} ends in {out.suffix or 'nothing'}; films are written as {' or '.join(FORMATS)}")
+    check_ending(out)
     path = run_directory / "model.safetensors"
     if not path.exists():
         raise FileError(f"there is no {path}; give the directory of a finished run, as `gatel0rd run` leaves it")
@@ -54,7 +53,13 @@ def animate(
         name = run.evaluation_names[-1]
         raise ValueError(f"sequence is {sequence}; the {name} set has {len(data.observations)}, counted from 0")
     frames = film(run, example(load_model(path), data, sequence), on_frame)
-    return _write(frames, out)
+    return write_film(frames, out)
+
+
+def check_ending(out: Path) -> None:
+    """A film's file must end in one of FORMATS."""
+    if out.suffix not in FORMATS:
+        raise ValueError(f"{out} ends in {out.suffix or 'nothing'}; films are written as {' or '.join(FORMATS)}")
 
 
 def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int], None]) -> list[Frame]:
@@ -63,48 +68,58 @@ def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int],
     real = np.array([content["start"], *content["observations"]])
     given = content["given"]
     predicted = np.concatenate([real[:given], np.array(content["predictions"])[given - 1 :]])
+    latents = np.array(content["latents"])  # [T-1, H], after the input of that time
+    gates = None if content["gates"] is None else np.array(content["gates"])
     frames = []
     for t in range(len(real)):
         pair = [scenes.picture(history[: t + 1], SCENE_HEIGHT) for history in (real, predicted)]
-        frames.append(_frame(run, content, pair, t, given))
+        memory = {
+            "latents": latents[: t + 1],
+            "gates": None if gates is None else gates[: t + 1],
+            "events": content["events"],
+            "steps": len(latents),
+        }
+        state = "given" if t < given else f"predicted by {title_of(run)} on its own"
+        frames.append(compose(pair, (f"real, t = {t}", state), memory))
         on_frame(t + 1, len(real))
     return frames
 
 
-def _frame(run: RunConfig, content: dict[str, Any], pair: list[Frame], t: int, given: int) -> Frame:
-    """Two scenes with their titles, and below them the lamps of the gates and the latent states."""
-    width = 2 * pair[0].shape[1] + GAP
-    between, below = (np.full((*shape, 3), 255, dtype=np.uint8) for shape in ((SCENE_HEIGHT, GAP), (GAP, width)))
-    scenes = np.concatenate([pair[0], between, pair[1]], axis=1)
-    return np.concatenate([_titles(run, width, t, given), scenes, below, _chart(content, width, t)])
-
-
-def _titles(run: RunConfig, width: int, t: int, given: int) -> Frame:
+def compose(pair: list[Frame], titles: tuple[str, str], content: dict[str, Any] | None) -> Frame:
+    """Two scenes with their titles, and below them the lamps of the gates and the latent states, if there are any."""
     from PIL import Image, ImageDraw, ImageFont
 
+    width = 2 * pair[0].shape[1] + GAP
     strip = Image.new("RGB", (width, STRIP), PAPER)
     draw, font = ImageDraw.Draw(strip), ImageFont.load_default(14)
+    draw.text((6, 5), titles[0], INK, font)
+    draw.text(((width + GAP) // 2 + 6, 5), titles[1], "#c0392b", font)
+    between, below = (np.full((*shape, 3), 255, dtype=np.uint8) for shape in ((SCENE_HEIGHT, GAP), (GAP, width)))
+    scenes = np.concatenate([pair[0], between, pair[1]], axis=1)
+    chart = np.full((CHART_HEIGHT, width, 3), 255, dtype=np.uint8) if content is None else _chart(content, width)
+    return np.concatenate([np.asarray(strip, dtype=np.uint8), scenes, below, chart])
+
+
+def title_of(run: RunConfig) -> str:
+    """The network's name; Pillow's own font has no Greek letters."""
     cell = run.model.cell.name
-    name = CELL_TITLES.get(cell, cell.upper())
-    if cell == "gatel0rd":
-        name += f" (lambda {run.train.sparsity_weight:g})"  # Pillow's own font has no Greek letters
-    state, color = ("given", "#2f6fa7") if t < given else (f"predicted by {name} on its own", "#c0392b")
-    draw.text((6, 5), f"real, t = {t}", INK, font)
-    draw.text(((width + GAP) // 2 + 6, 5), state, color, font)
-    return np.asarray(strip, dtype=np.uint8)
+    sparsity = f" (lambda {run.train.sparsity_weight:g})" if cell == "gatel0rd" else ""
+    return CELL_TITLES.get(cell, cell.upper()) + sparsity
 
 
-def _chart(content: dict[str, Any], width: int, t: int) -> Frame:
-    """Lamps that light up with the gates, and the latent states up to now with the events so far."""
+def _chart(content: dict[str, Any], width: int) -> Frame:
+    """Lamps that light up with the last gates, and the latent states with the events up to now.
+
+    ``content``: latents and gates [t, H] up to now, events, and in ``steps`` how many there will be.
+    """
     from PIL import Image, ImageDraw, ImageFont
 
     scale = OVERSAMPLING
     image = Image.new("RGB", (width * scale, CHART_HEIGHT * scale), PAPER)
     draw = ImageDraw.Draw(image)
     font, small_font = (ImageFont.load_default(points * scale) for points in (11, 9))
-    latents = np.array(content["latents"])  # [T-1, H], after the input of that time
-    steps, size = latents.shape
-    now = min(t, steps - 1)
+    latents, steps = content["latents"], content["steps"]
+    now, size = len(latents) - 1, latents.shape[1]
     left, right, top, bottom = 150, width - 12, 14, CHART_HEIGHT - 22
 
     def place(time: float, value: float) -> tuple[float, float]:
@@ -114,7 +129,9 @@ def _chart(content: dict[str, Any], width: int, t: int) -> Frame:
     for value in (-1, 0, 1):
         draw.line([place(0, value), place(steps, value)], PALE, scale)
     free_from = 0.0
-    for time, kind in sorted((time, kind) for kind, times in content["events"].items() for time in times if time <= t):
+    for time, kind in sorted(
+        (time, kind) for kind, times in content["events"].items() for time in times if time <= now
+    ):
         x, _ = place(time, 2)
         draw.line([place(time, -2), place(time, 2)], "#b8ad94", scale)
         if x >= free_from:  # names do not overlap
@@ -126,7 +143,7 @@ def _chart(content: dict[str, Any], width: int, t: int) -> Frame:
     draw.text((left * scale, (bottom + 4) * scale), "latent state, relative to its start", INK, font)
 
     if content["gates"] is not None:
-        is_open = np.array(content["gates"]) > 0
+        is_open = content["gates"] > 0
         draw.text((12 * scale, (bottom + 4) * scale), "gates", INK, font)
         for dim in range(size):
             color = DIMENSION_COLORS[dim % len(DIMENSION_COLORS)]
@@ -152,7 +169,9 @@ def _mix(color: str, other: str, share: float) -> tuple[int, ...]:
     return tuple(int(value) for value in share * first + (1 - share) * second)
 
 
-def _write(frames: list[Frame], out: Path) -> Path:
+def write_film(frames: list[Frame], out: Path) -> Path:
+    """Write frames as an animation; another ending than those of FORMATS is an error."""
+    check_ending(out)
     from PIL import Image
 
     # one palette for all frames, made from several of them, so that nothing flickers and files stay small

@@ -1,6 +1,26 @@
-"""Planning: iCEM, which sees nothing but costs of action sequences."""
+"""Planning: iCEM, which sees nothing but costs, and model-predictive control with a learned memory."""
 
+from gatel0rd.planning.control import Episodes, control
+from gatel0rd.planning.foresight import Foresight, LearnedForesight, TrueForesight
 from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
 from gatel0rd.planning.noise import colored_noise
+from gatel0rd.planning.tasks import WORLDS, Herding, RemoteControl, Task, World
 
-__all__ = ["ICEM", "ICEMConfig", "Objective", "colored_noise", "plain_cem", "random_shooting"]
+__all__ = [
+    "ICEM",
+    "WORLDS",
+    "Episodes",
+    "Foresight",
+    "Herding",
+    "ICEMConfig",
+    "LearnedForesight",
+    "Objective",
+    "RemoteControl",
+    "Task",
+    "TrueForesight",
+    "World",
+    "colored_noise",
+    "control",
+    "plain_cem",
+    "random_shooting",
+]

@@ -42,8 +42,16 @@ def control(
     generator: np.random.Generator,
     config: ICEMConfig | None = None,
     on_step: Callable[[int, int], None] = lambda done, total: None,
+    watch: Callable[[ICEM], None] = lambda planner: None,
 ) -> Episodes:
-    """Run episodes of a world side by side with iCEM until all have reached their goal or the time is over."""
+    """Run episodes of a world side by side with iCEM until all have reached their goal or the time is over.
+
+    Args:
+        foresight: the model, learned or true.
+        config: iCEM with the task's horizon if not given.
+        on_step: told the number of each step that is over, and how many there are at most.
+        watch: shown the planner after each plan, before its action is taken.
+    """
     task = world.task
     planner = ICEM(
         -np.ones(task.action_size),
@@ -59,6 +67,7 @@ def control(
     for t in range(task.limit):
         if foresight.ready():
             actions = planner.plan(lambda sequences: world.cost(foresight.predict(sequences)))
+            watch(planner)
         else:
             actions = np.tile(task.idle, (episodes, 1))
         seen, now = world.step(actions)

@@ -70,6 +70,7 @@ class LearnedForesight:
         self.seen = [_tensor(observations)]
         self.taken: list[Tensor] = []
         self.state: State | None = None  # after all inputs that are complete
+        self.gates: Tensor | None = None  # at the last of them, [E, G]
 
     def ready(self) -> bool:
         return self.state is not None or len(self.seen) >= self.needed
@@ -101,11 +102,11 @@ class LearnedForesight:
     def advance(self, actions: Array, observations: Array) -> None:
         self.taken.append(_tensor(actions))
         if self.state is not None:
-            self.state = self.model.step(self.state, self.seen[-1], self.taken[-1]).state
-            self.seen = [_tensor(observations)]
-            return
-        if len(self.taken) == self.needed:
-            self.state = self.model(torch.stack(self.seen), torch.stack(self.taken)).state
+            _, self.state, self.gates = self.model.step(self.state, self.seen[-1], self.taken[-1])
+            self.seen = []
+        elif len(self.taken) == self.needed:
+            rollout = self.model(torch.stack(self.seen), torch.stack(self.taken))
+            self.state, self.gates = rollout.state, None if rollout.gates is None else rollout.gates[-1]
             self.seen = []
         self.seen.append(_tensor(observations))
 

@@ -135,3 +135,7 @@ class Herding(World):
 
     def _next(self, world: shepherd.World, actions: Array) -> shepherd.World:
         return shepherd.transition(world, actions, self.lever_radius, self.cage_radius)
+
+
+WORLDS = {"rrc": RemoteControl, "shepherd": Herding}
+"""Scenario name -> what is planned in it."""

@@ -1,0 +1,131 @@
+"""Episodes of model-predictive control with the model of a run, counted and filmed."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gatel0rd.config import Preset, from_json
+from gatel0rd.data import GENERATORS
+from gatel0rd.experiments.animation import SCENE_HEIGHT, Frame, check_ending, compose, title_of, write_film
+from gatel0rd.experiments.registry import RunConfig
+from gatel0rd.files import FileError, load_arrays
+from gatel0rd.models import load_model
+from gatel0rd.planning import ICEM, WORLDS, Herding, LearnedForesight, RemoteControl, TrueForesight, World, control
+
+GROUND_TRUTH = "ground-truth"
+ELITES_SHOWN = 5
+
+
+def plan_episodes(
+    scenario: str,
+    model: str,
+    *,
+    episodes: int,
+    seed: int,
+    preset: Preset = "text",
+    film: Path | None = None,
+    on_step: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, Any]:
+    """Plan episodes with a model and say how they ended.
+
+    Args:
+        scenario: ``rrc`` or ``shepherd``.
+        model: directory of a finished run, or ``ground-truth``.
+        film: where to write a film of the first episode, ``.gif`` or ``.webp``.
+    """
+    if scenario not in WORLDS:
+        raise ValueError(f"there is nothing to plan in {scenario!r}; there is {', '.join(WORLDS)}")
+    if episodes < 1:
+        raise ValueError(f"episodes is {episodes}; expected at least 1")
+    if film is not None:
+        check_ending(film)
+    if model == GROUND_TRUTH:
+        name = "the true world"
+    else:
+        path = Path(model) / "model.safetensors"
+        if not path.exists():
+            raise FileError(f"there is no {path}; give the directory of a finished run, or {GROUND_TRUTH}")
+        run = from_json(RunConfig, load_arrays(path, kind="model")[1]["run"])
+        if run.scenario != scenario:
+            raise ValueError(f"{model} is a model of {run.scenario}; it cannot plan in {scenario}")
+        preset, name = run.preset, title_of(run)
+    world: World = Herding(preset) if scenario == "shepherd" else RemoteControl()
+    foresight = TrueForesight(world) if model == GROUND_TRUTH else LearnedForesight(load_model(path))
+    camera = Camera(scenario, name, foresight)
+    began = time.monotonic()
+    done = control(
+        world,
+        foresight,
+        episodes=episodes,
+        generator=np.random.default_rng(seed),
+        on_step=on_step,
+        watch=camera.watch if film else lambda planner: None,
+    )
+    seconds = time.monotonic() - began
+    if film is not None:
+        write_film(camera.frames(done.observations[:, 0]), film)
+    low, high = done.confidence()
+    successful = done.reached[done.reached >= 0]
+    return {
+        "scenario": scenario,
+        "model": model,
+        "preset": preset,
+        "episodes": episodes,
+        "seed": seed,
+        "success_rate": done.success_rate,
+        "confidence": [low, high],
+        "median_steps": float(np.median(successful)) if len(successful) else None,
+        "reached": done.reached.tolist(),
+        "seconds": round(seconds, 2),
+        "control_steps_per_second": round(done.actions.shape[0] * episodes / seconds, 2),
+    }
+
+
+class Camera:
+    """Films the first episode: what happened so far, the plan and its runners-up, the model's memory and gates."""
+
+    def __init__(self, scenario: str, name: str, foresight: TrueForesight | LearnedForesight) -> None:
+        self.scenes = importlib.import_module(f"gatel0rd.envs.{GENERATORS[scenario]}")
+        self.name, self.foresight = name, foresight
+        self.futures: list[Any] = []
+        self.latents: list[Any] = []
+        self.gates: list[Any] = []
+
+    def watch(self, planner: ICEM) -> None:
+        """Note what the planner sees ahead."""
+        self.futures.append(self.foresight.predict(planner.elites[:, :ELITES_SHOWN])[0])
+        if isinstance(self.foresight, LearnedForesight) and self.foresight.state is not None:
+            self.latents.append(self.foresight.model.core.latents(self.foresight.state)[0].numpy())
+            gates = self.foresight.gates
+            self.gates.append(None if gates is None else gates[0].numpy())
+
+    def frames(self, observations: Any) -> list[Frame]:
+        """One frame per plan. Shape: observations [T+1, O]."""
+        first = len(observations) - 1 - len(self.futures)  # steps in which the model had not seen enough
+        late = len(self.futures) - len(self.latents)
+        frames = []
+        for index, futures in enumerate(self.futures):
+            now = observations[: first + index + 1]
+            plans = [self.scenes.picture(np.concatenate([now[-1:], path]), SCENE_HEIGHT) for path in futures]
+            weights = np.array([0.5, *[0.5 / max(1, len(plans) - 1)] * (len(plans) - 1)])
+            faded = np.tensordot(weights / weights.sum(), np.stack(plans).astype(float), axes=1).astype(np.uint8)
+            content = None
+            if index >= late and self.latents:
+                latents = np.stack(self.latents[: index - late + 1])
+                gates = self.gates[: index - late + 1]
+                content = {
+                    "latents": latents - self.latents[0],
+                    "gates": None if gates[0] is None else np.stack(gates),
+                    "events": {},
+                    "steps": len(self.latents),
+                }
+            pair = [self.scenes.picture(now, SCENE_HEIGHT), faded]
+            titles = (f"t = {len(now) - 1}", f"planned with {self.name}, runners-up faded")
+            frames.append(compose(pair, titles, content))
+        return frames

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+from gatel0rd.planning import ICEMConfig
+from gatel0rd.planning.environment import Snapshots, action_bounds, control_environment, reward_objective
+
+SMALL = ICEMConfig(horizon=15, samples=16, elites=4, iterations=2)
+
+
+def test_an_environment_goes_back_to_an_earlier_state():
+    env = gymnasium.make("Pendulum-v1")
+    env.reset(seed=0)
+    snapshots = Snapshots(env)
+    state = snapshots.take()
+
+    def future():
+        return [env.unwrapped.step(np.array([torque], dtype=np.float32))[0] for torque in (2.0, -1.0, 0.5)]
+
+    first = future()
+    snapshots.put_back(state)
+    np.testing.assert_array_equal(first, future())
+
+
+def test_costs_are_rewards_and_looking_ahead_changes_nothing():
+    env = gymnasium.make("Pendulum-v1")
+    env.reset(seed=1)
+    before = env.unwrapped.state.copy()
+    sequences = np.random.default_rng(0).uniform(-2, 2, (1, 3, 5, 1))
+    costs = reward_objective(env)(sequences)
+    np.testing.assert_array_equal(env.unwrapped.state, before)
+    twin = gymnasium.make("Pendulum-v1")
+    for index in range(3):
+        twin.reset(seed=1)
+        rewards = [twin.step(action.astype(np.float32))[1] for action in sequences[0, index]]
+        assert costs[0, index] == pytest.approx(-sum(rewards))
+
+
+def test_a_pendulum_is_swung_up():
+    """Falling freely costs about 8 per step; a pendulum that is held up costs nothing."""
+    env = gymnasium.make("Pendulum-v1", max_episode_steps=60)
+    seen = []
+    total, steps = control_environment(env, seed=2, config=SMALL, on_step=lambda step, so_far: seen.append(so_far))
+    assert steps == 60 and seen[-1] == total
+    last = np.diff(seen)[-10:]
+    assert last.mean() > -0.5
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (gymnasium.spaces.Discrete(3), r"the action space is Discrete\(3\); iCEM plans vectors of real numbers"),
+        (gymnasium.spaces.Box(-1, 1, (2, 2)), "a Box of shape"),
+    ],
+)
+def test_other_actions_are_errors(space, message):
+    with pytest.raises(ValueError, match=message):
+        action_bounds(space)
+
+
+def test_unbounded_actions_are_errors():
+    class Endless(gymnasium.Env):
+        action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
+        observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+
+    with pytest.raises(ValueError, match="iCEM needs finite ones: rescale the actions"):
+        control_environment(Endless(), seed=0)
