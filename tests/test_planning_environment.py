@@ -48,6 +48,16 @@ def test_a_pendulum_is_swung_up():
     assert last.mean() > -0.5
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(("name", "least"), [("InvertedPendulum-v5", 30), ("Reacher-v5", -12)])
+def test_mujoco_tasks_are_solved(name, least, monkeypatch):
+    """Random actions drop the pendulum after a few steps, and reach -20 or less."""
+    monkeypatch.setenv("MUJOCO_GL", "disabled")
+    env = gymnasium.make(name, max_episode_steps=30)
+    total, _ = control_environment(env, seed=0, config=ICEMConfig(horizon=10, samples=24, elites=5, iterations=2))
+    assert total >= least
+
+
 @pytest.mark.parametrize(
     ("space", "message"),
     [

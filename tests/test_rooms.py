@@ -27,7 +27,7 @@ ALLOWED = {
     "planning": {"cells", "config", "envs", "models"},
     "analysis": {"files"},
     "experiments": {"analysis", "config", "data", "engine", "envs", "files", "models", "planning", "training"},
-    "bench": {"bench_jax", "config", "engine", "envs", "models", "nn", "training"},
+    "bench": {"bench_jax", "config", "engine", "envs", "models", "nn", "planning", "training"},
     "bench_jax": {"config", "models"},
     "cli": {"analysis", "bench", "config", "data", "engine", "experiments", "files"},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -135,6 +136,18 @@ def planning(engine: native.EngineName) -> Work:
     return run
 
 
+def control_step(engine: native.EngineName) -> Work:
+    """One plan of iCEM in Robot Remote Control: 623 futures of 50 steps, their costs, the next action."""
+    from gatel0rd.planning import ICEM, ICEMConfig, LearnedForesight, RemoteControl
+
+    world, generator = RemoteControl(), np.random.default_rng(0)
+    foresight = LearnedForesight(WorldModel(SIZES[1].model, engine=engine))
+    planner = ICEM(-np.ones(2), np.ones(2), ICEMConfig(horizon=50), generator=generator)
+    foresight.begin(world.reset(1, generator))
+    foresight.advance(np.zeros((1, 2)), world.step(np.zeros((1, 2)))[0])
+    return lambda: planner.plan(lambda sequences: world.cost(foresight.predict(sequences)))
+
+
 def training_flops(size: Size) -> float:
     """Multiplications and additions of a training step's linear layers, counted on its program."""
     program = training_program(WorldModel(size.model), teacher_forcing=False, penalty="l0")
@@ -252,6 +265,8 @@ def layer_rows(threads: int) -> Iterator[Row]:
 
 def planning_rows(threads: int) -> Iterator[Row]:
     yield compare("planning/256x50", threads, planning("native"), "torch path", planning("torch"))
+    with contextlib.suppress(ModuleNotFoundError):  # its world is a Gymnasium environment
+        yield compare("planning/rrc-step", threads, control_step("native"), "torch path", control_step("torch"))
 
 
 def growth_rows(threads: int) -> Iterator[Row]:
