@@ -8,7 +8,7 @@ import pytest
 
 from gatel0rd.analysis import figures, tables
 from gatel0rd.analysis.page import Block, Picture, Section, page
-from gatel0rd.analysis.records import Line, Record, load_records, summarise
+from gatel0rd.analysis.records import Line, Record, load_records, summarise, wilson
 from gatel0rd.experiments.registry import PaperValue
 from gatel0rd.files import FileError
 
@@ -156,6 +156,25 @@ def test_events_table_shows_precision_and_recall_beside_chance():
         ],
         ["λ = 0.01, free-running, drop, ± 1", *["0 ± 0 (2 seeds)"] * 3, "–", "0.3 ± 0 (2 seeds)"],
     ]
+
+
+def test_confidence_intervals_are_wilsons():
+    assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert wilson(20, 20) == pytest.approx((0.8389, 1.0), abs=1e-4)
+
+
+def test_planning_is_shown_over_training_and_at_its_end():
+    outcome = {"episodes": 10, "seed": 0, "epochs": [5, 10], "success": [0.2, 0.5], "reached": []}
+    records = [Record(Path("p"), record(0, 0.1).content | {"planning": outcome})]
+    lines = [Line("gatel0rd", "GateL0RD", "gatel0rd", records), ALONE]
+    assert tables.planning_table(lines).rows == [
+        ["GateL0RD", "50%", "24% to 76%", "10, 1 seed"],
+        ["GRU", "–", "–", "–"],
+    ]
+    figure = figures.planning(lines, title="t")
+    (curve,) = figure.axes[0].lines
+    assert curve.get_xdata().tolist() == [5, 10] and curve.get_ydata().tolist() == [0.2, 0.5]
+    figures.close(figure)
 
 
 def test_dims_table_sums_up_the_tail():

@@ -13,7 +13,7 @@ from gatel0rd.envs import robot_remote_control as rooms
 from gatel0rd.envs.shepherd import Shepherd
 from gatel0rd.models import WorldModel
 from gatel0rd.planning import ICEMConfig
-from gatel0rd.planning.control import Episodes, control
+from gatel0rd.planning.control import control
 from gatel0rd.planning.foresight import LearnedForesight, TrueForesight
 from gatel0rd.planning.tasks import Herding, RemoteControl
 
@@ -160,11 +160,3 @@ def test_idle_until_the_model_has_seen_enough():
         config=replace(QUICK, horizon=5, samples=20),
     )
     assert (episodes.actions[0] == [0.0, 0.0, 1.0]).all() and not (episodes.actions[1] == [0.0, 0.0, 1.0]).all()
-
-
-def test_confidence_intervals_are_wilsons():
-    half = Episodes(np.zeros(1), np.zeros(1), np.array([3, -1] * 5))
-    assert half.success_rate == 0.5
-    np.testing.assert_allclose(half.confidence(), (0.2366, 0.7634), atol=1e-4)
-    always = Episodes(np.zeros(1), np.zeros(1), np.zeros(20, dtype=np.int64))
-    np.testing.assert_allclose(always.confidence(), (0.8389, 1.0), atol=1e-4)

@@ -13,6 +13,7 @@ import pytest
 from gatel0rd.config import content_hash, from_json, to_json
 from gatel0rd.experiments.catalogue import catalogue
 from gatel0rd.experiments.execute import curves, exclusive, execute, measure_again, rounded
+from gatel0rd.experiments.planning import plan_over_training
 from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.registry import RunConfig, experiments, find, is_finished, plan
 from gatel0rd.experiments.report import make_report
@@ -51,7 +52,7 @@ def small_run(experiment_id="rrc/gating", seed=0) -> RunConfig:
 
 
 @pytest.mark.parametrize("experiment_id", IDS)
-def test_every_experiment_runs_and_reports(experiment_id, out):
+def test_every_experiment_runs_and_reports(experiment_id, out, monkeypatch):
     experiment = find(experiment_id)
     runs = plan(experiment, profile="smoke", seeds=[0])
     display = Silent()
@@ -68,6 +69,12 @@ def test_every_experiment_runs_and_reports(experiment_id, out):
         assert ("test.reappearance" in record["curves"]) == (run.scenario == "shepherd")
         assert (record["measures"]["gating"] is None) == (run.model.cell.name != "gatel0rd")
         assert load_model(directory / "model.safetensors").config == run.model
+    if experiment.plans:
+        monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
+        for run in runs:
+            record = json.loads(plan_over_training(out / run.directory_name, episodes=2).read_text())
+            assert record["planning"]["epochs"] == [1, 2, 3, 4] and len(record["planning"]["reached"]) == 2
+            assert record["group"] == run.group
     page = make_report([out], out / "report", [experiment_id])
     text = page.read_text()
     assert experiment.title in text

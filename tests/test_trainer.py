@@ -27,6 +27,7 @@ from gatel0rd.training import (
     stratified_order,
     time_first,
 )
+from gatel0rd.training.trainer import evenly_spaced
 
 MODEL = WorldModelConfig(observation_size=4, action_size=2)
 CONFIG = TrainConfig(epochs=6, batch_size=32, sampling_decay=0.7, sampling_minimum=0.02, evaluate_every=2)
@@ -122,6 +123,12 @@ from test_trainer import *
 trainer(generate(RECIPE), pathlib.Path(sys.argv[1]), checkpoint_seconds=0.0).run(
     lambda metrics: metrics["epoch"] == 3 and __import__("os").kill(__import__("os").getpid(), 9))
 """
+
+
+def test_snapshots_are_evenly_spaced_and_end_with_the_model():
+    assert evenly_spaced([0, 100, 200, 300, 400], 2) == [200, 400]
+    assert evenly_spaced([0, 1, 2, 3, 4], 10) == [1, 2, 3, 4]
+    assert evenly_spaced([0, 7], 3) == [7] and evenly_spaced([0, 1, 2], 0) == []
 
 
 def test_killed_for_real_and_resumed_equals_uninterrupted(data, tmp_path):

@@ -82,6 +82,8 @@ def run(
         epochs=epochs,
     )
     train(runs, out, workers=workers, resume=resume)
+    if experiment.plans:
+        plan_with([out / entry.directory_name for entry in runs], profile)
     console.print(f"Look at the results: gatel0rd report {id} --out {out}")
 
 
@@ -110,13 +112,10 @@ def data_make(
     out: OutDirectory = Path("runs/data"),
 ) -> None:
     """Generate the data sets of a scenario: training, validation and test split of each policy."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from gatel0rd.data import generate
     from gatel0rd.experiments.catalogue import recipes
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with step_progress() as progress:
         for recipe in recipes(name, sequences=sequences, preset=preset, seed=seed):
             task = progress.add_task(f"{recipe.policy} {recipe.split}", total=recipe.sequences)
             began = time.monotonic()
@@ -144,11 +143,9 @@ def animate(
     out: Annotated[Path | None, arg(metavar="FILE", help="GIF or WebP; animation.gif in RUN if not given.")] = None,
 ) -> None:
     """Film a predicted sequence beside the real one, with the model's memory and its gates lighting up."""
-    from rich.progress import Progress
-
     from gatel0rd.experiments.animation import animate as make
 
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with step_progress() as progress:
         task = progress.add_task("drawing")
         path = make(
             run,
@@ -169,13 +166,10 @@ def plan(
     json: Annotated[Path | None, arg(metavar="FILE", help="Write the outcome to this file as JSON.")] = None,
 ) -> None:
     """Control a world with iCEM and a model's memory, and say how often it succeeds."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from gatel0rd.experiments.planning import plan_episodes
     from gatel0rd.files import write_json
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with step_progress() as progress:
         task = progress.add_task("control steps")
         outcome = plan_episodes(
             scenario,
@@ -275,6 +269,33 @@ def train(runs: Sequence[Any], out: Path, *, workers: int | None, resume: bool) 
         failures = run_all(missing, out, workers=count, resume=resume, display=display)
     if failures:
         raise SystemExit(f"gatel0rd: {len(failures)} of {len(missing)} runs failed")
+
+
+def plan_with(directories: Sequence[Path], profile: str) -> None:
+    """Plan episodes with finished runs, where that has not been done yet."""
+    from gatel0rd.experiments.planning import plan_over_training
+    from gatel0rd.experiments.profiles import PROFILES
+
+    episodes = PROFILES[profile].episodes
+    with step_progress() as progress:
+        for directory in directories:
+            if '"planning":' in (directory / "record.json").read_text():
+                continue
+            task = progress.add_task(f"planning with {directory.name}")
+            plan_over_training(
+                directory,
+                episodes=episodes,
+                on_step=lambda done, total, task=task: progress.update(task, completed=done, total=total),  # type: ignore[misc]
+            )
+            console.print(f"{directory.name}: {episodes} episodes planned with each of its models")
+
+
+def step_progress() -> Any:
+    """A bar with time left, for work that is counted in steps."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -196,6 +196,30 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
 
 
 @styled
+def planning(lines: Sequence[Line], *, title: str) -> Figure:
+    """Success rate over epochs, mean over seeds with the standard error over all episodes."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
+    for line in lines:
+        outcomes = [record.content["planning"] for record in line.records if "planning" in record.content]
+        if not outcomes:
+            continue
+        epochs, episodes = outcomes[0]["epochs"], outcomes[0]["episodes"]
+        same = [outcome["success"] for outcome in outcomes if outcome["epochs"] == epochs]
+        mean = np.mean(same, axis=0)
+        error = np.sqrt(mean * (1 - mean) / (episodes * len(same)))
+        color = color_of(line, lines)
+        seeds = f"{len(same)} seed{'s' * (len(same) > 1)}"
+        axes.plot(epochs, mean, ".-", color=color, linewidth=1.6, label=f"{line.label} ({seeds}, {episodes} episodes)")
+        axes.fill_between(epochs, mean - error, mean + error, color=color, alpha=0.18, linewidth=0)
+    if axes.has_data():
+        axes.legend(fontsize=7.5)
+    axes.set(title=title, xlabel="epoch", ylabel="success rate", ylim=(-0.03, 1.03))
+    return figure
+
+
+@styled
 def sampling(lines: Sequence[Line], *, title: str) -> Figure:
     """Probability of feeding the real input, over epochs."""
     figure = curves(lines[:1], "train.sampling_probability", title=title, ylabel="probability", log=False)

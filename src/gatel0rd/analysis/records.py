@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import statistics
 from collections.abc import Iterable, Sequence
@@ -51,6 +52,14 @@ class Record:
         points = zip(curves["epoch"], curves[metric], strict=True)
         epochs, values = zip(*((epoch, value) for epoch, value in points if value is not None), strict=True)
         return list(epochs), list(values)
+
+
+def wilson(successes: float, count: int, z: float = 1.96) -> tuple[float, float]:
+    """Wilson's confidence interval of a success rate."""
+    rate = successes / count
+    middle = (rate + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z / (1 + z**2 / count) * math.sqrt(rate * (1 - rate) / count + z**2 / (4 * count**2))
+    return middle - half, middle + half
 
 
 @dataclass(frozen=True)

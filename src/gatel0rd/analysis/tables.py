@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gatel0rd.analysis.records import Line, Summary, summarise
+from gatel0rd.analysis.records import Line, Summary, summarise, wilson
 
 
 class Published(Protocol):
@@ -152,6 +152,22 @@ def dims_table(lines: Sequence[Line], most: int = 5) -> Table:
             row.append(plus_minus(summarise(shares)))
         rows.append(row)
     return Table(["network", *map(str, range(most)), f"{most} or more"], rows)
+
+
+def planning_table(lines: Sequence[Line]) -> Table:
+    """Success rates after training, with 95 % intervals over all episodes of all seeds."""
+    rows = []
+    for line in lines:
+        outcomes = [record.content["planning"] for record in line.records if "planning" in record.content]
+        row = [line.label, "–", "–", "–"]
+        if outcomes:
+            count = sum(outcome["episodes"] for outcome in outcomes)
+            successes = sum(outcome["success"][-1] * outcome["episodes"] for outcome in outcomes)
+            low, high = wilson(successes, count)
+            seeds = f"{count}, {len(outcomes)} seed{'s' * (len(outcomes) > 1)}"
+            row = [line.label, f"{successes / count:.0%}", f"{low:.0%} to {high:.0%}", seeds]
+        rows.append(row)
+    return Table(["network", "success", "95 % interval", "episodes"], rows)
 
 
 def grid_table(lines: Sequence[Line], metric: str) -> Table:

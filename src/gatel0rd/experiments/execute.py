@@ -23,6 +23,10 @@ from gatel0rd.files import FileError, write_json
 from gatel0rd.models import load_model, save_model
 from gatel0rd.training import Trainer, evaluate, time_first
 
+PLANNED = ("rrc", "shepherd")
+"""Scenarios in which models are planned with, also with what they were in the course of training."""
+SNAPSHOTS = 10
+
 
 def execute(
     run: RunConfig,
@@ -55,6 +59,7 @@ def execute(
             seed=run.seed,
             directory=directory,
             measure=CURVE_MEASURES.get(run.scenario),
+            snapshots=SNAPSHOTS if run.scenario in PLANNED else 0,
         )
         model = trainer.run(on_epoch)
         save_model(directory / "model.safetensors", model, {"run": to_json(run)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from gatel0rd.analysis.records import wilson
 from gatel0rd.config import Preset, from_json
 from gatel0rd.data import GENERATORS
 from gatel0rd.experiments.animation import SCENE_HEIGHT, Frame, check_ending, compose, title_of, write_film
+from gatel0rd.experiments.execute import exclusive, one_thread
 from gatel0rd.experiments.registry import RunConfig
-from gatel0rd.files import FileError, load_arrays
+from gatel0rd.files import FileError, load_arrays, write_json
 from gatel0rd.models import load_model
 from gatel0rd.planning import ICEM, WORLDS, Herding, LearnedForesight, RemoteControl, TrueForesight, World, control
 
@@ -55,7 +58,7 @@ def plan_episodes(
         if run.scenario != scenario:
             raise ValueError(f"{model} is a model of {run.scenario}; it cannot plan in {scenario}")
         preset, name = run.preset, title_of(run)
-    world: World = Herding(preset) if scenario == "shepherd" else RemoteControl()
+    world = make_world(scenario, preset)
     foresight = TrueForesight(world) if model == GROUND_TRUTH else LearnedForesight(load_model(path))
     camera = Camera(scenario, name, foresight)
     began = time.monotonic()
@@ -70,7 +73,7 @@ def plan_episodes(
     seconds = time.monotonic() - began
     if film is not None:
         write_film(camera.frames(done.observations[:, 0]), film)
-    low, high = done.confidence()
+    low, high = wilson((done.reached >= 0).sum(), episodes)
     successful = done.reached[done.reached >= 0]
     return {
         "scenario": scenario,
@@ -79,12 +82,55 @@ def plan_episodes(
         "episodes": episodes,
         "seed": seed,
         "success_rate": done.success_rate,
-        "confidence": [low, high],
+        "confidence": [float(low), float(high)],
         "median_steps": float(np.median(successful)) if len(successful) else None,
         "reached": done.reached.tolist(),
         "seconds": round(seconds, 2),
         "control_steps_per_second": round(done.actions.shape[0] * episodes / seconds, 2),
     }
+
+
+def plan_over_training(
+    directory: Path, *, episodes: int, seed: int = 0, on_step: Callable[[int, int], None] = lambda done, total: None
+) -> Path:
+    """Plan with the models that a finished run left in the course of training; the outcome goes into its record."""
+    path = directory / "record.json"
+    if not path.exists():
+        raise FileError(f"there is no {path}; only with finished runs can be planned")
+    record = json.loads(path.read_text())
+    run = from_json(RunConfig, record["run"])
+    if run.scenario not in WORLDS:
+        raise ValueError(f"there is nothing to plan in {run.scenario!r}; there is {', '.join(WORLDS)}")
+    files = sorted((directory / "snapshots").glob("*.safetensors")) or [directory / "model.safetensors"]
+    epochs = [int(file.stem) if file.stem.isdigit() else run.train.epochs for file in files]
+    limit = WORLDS[run.scenario].task.limit
+    outcomes = []
+    with exclusive(directory), one_thread():
+        for number, file in enumerate(files):
+            world = make_world(run.scenario, run.preset)
+            outcomes.append(
+                control(
+                    world,
+                    LearnedForesight(load_model(file)),
+                    episodes=episodes,
+                    generator=np.random.default_rng(seed),
+                    on_step=lambda done, _, number=number: on_step(number * limit + done, len(files) * limit),  # type: ignore[misc]
+                )
+            )
+        record["planning"] = {
+            "episodes": episodes,
+            "seed": seed,
+            "epochs": epochs,
+            "success": [outcome.success_rate for outcome in outcomes],
+            "reached": outcomes[-1].reached.tolist(),
+        }
+        write_json(path, record)
+    return path
+
+
+def make_world(scenario: str, preset: Preset) -> World:
+    """Episodes of a scenario, by the preset's rules."""
+    return Herding(preset) if scenario == "shepherd" else RemoteControl()
 
 
 class Camera:

@@ -16,6 +16,7 @@ class Profile:
         most_epochs: upper limit on epochs.
         sequences: upper limit on the size of every data set.
         evaluations: how many points the curves have; None: one every 100 epochs, as in the paper.
+        episodes: how many episodes are planned with each model, where there is planning.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Profile:
     most_epochs: int | None = None
     sequences: int | None = None
     evaluations: int | None = None
+    episodes: int = 100
 
     def scale_epochs(self, paper_epochs: int, scenario: str) -> int:
         """Epochs to train in a scenario when the paper trains ``paper_epochs``."""
@@ -39,13 +41,16 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile(name="smoke", description="seconds, for tests", most_epochs=4, sequences=256, evaluations=4),
+        Profile(
+            name="smoke", description="seconds, for tests", most_epochs=4, sequences=256, evaluations=4, episodes=2
+        ),
         Profile(
             name="demo",
             description="a minute or two per run",
             epoch_share=0.2,
             scenario_shares={"billiard": 0.03, "shepherd": 0.015},
             evaluations=25,
+            episodes=20,
         ),
         Profile(
             name="quick",

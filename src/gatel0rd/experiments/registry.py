@@ -34,6 +34,8 @@ ViewKind = Literal[
     "sampling",
     "grid_table",
     "layers_table",
+    "planning",
+    "planning_table",
 ]
 
 GRID_RATES = (0.005, 0.001, 0.0005, 0.0001, 0.00005)
@@ -129,6 +131,11 @@ class Experiment:
     views: tuple[View, ...]
     seeds: int = 20
     paper: dict[tuple[str, str], PaperValue] = field(default_factory=dict)
+
+    @property
+    def plans(self) -> bool:
+        """Whether models are planned with after training."""
+        return any(view.kind.startswith("planning") for view in self.views)
 
     @property
     def artefacts(self) -> tuple[str, ...]:

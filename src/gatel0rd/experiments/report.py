@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatel0rd import __version__
@@ -65,6 +65,9 @@ def answers(chosen: Sequence[Experiment], records: Sequence[Record], *, named: b
                 )
                 matching = [record for record in records if record.group == run.group]
                 lines.append(Line(variant.name, variant.label, variant.cell.name, matching, variant.dashed))
+            if experiment.plans:  # records of shared runs that were not planned with have nothing to show
+                planned = [[r for r in line.records if "planning" in r.content] for line in lines]
+                lines = [replace(line, records=own_records) for line, own_records in zip(lines, planned, strict=True)]
             answered = [line for line in lines if line.records]
             if answered and (named or is_comparison(experiment, answered)):
                 own.append(Answer(experiment, profile, preset, answered))
@@ -173,6 +176,8 @@ def block(view: View, answer: Answer, stem: Path) -> Block:
             return Block(title, table=tables.layers_table(lines, view.metrics[0]))
         case "events_table":
             return Block(title, table=tables.events_table(lines))
+        case "planning_table":
+            return Block(title, table=tables.planning_table(lines))
         case "dims_table":
             return Block(title, table=tables.dims_table(lines))
         case "curves":
@@ -185,6 +190,8 @@ def block(view: View, answer: Answer, stem: Path) -> Block:
             figure = figures.sampling(lines, title=view.title)
         case "latents":
             figure = figures.latents(lines, view.metrics[0], title=view.title)
+        case "planning":
+            figure = figures.planning(lines, title=view.title)
         case "trajectory":
             figure = figures.trajectory(lines, view.metrics[0], title=view.title)
     paths = figures.save(figure, stem)

@@ -100,6 +100,19 @@ EXPERIMENTS = (
         },
     ),
     Experiment(
+        id="rrc/planning",
+        title="Planning with a learned memory",
+        question="Who moves the robot to the goal when the model is used for model-predictive control?",
+        claim="GateL0RD has the highest success rate.",
+        scenario=SCENARIO,
+        policy="time",
+        variants=FOUR,
+        views=(
+            View(kind="planning", title="Success rate over training", artefact="Fig. 4c"),
+            View(kind="planning_table", title="Success rate after training", artefact="Fig. 4c"),
+        ),
+    ),
+    Experiment(
         id="rrc/gating",
         title="When gates open",
         question="Do gates open when control over the robot is gained, and stay shut otherwise?",

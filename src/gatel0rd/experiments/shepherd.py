@@ -61,6 +61,19 @@ EXPERIMENTS = (
         ),
     ),
     Experiment(
+        id="shepherd/planning",
+        title="Planning with a learned memory",
+        question="Who catches the sheep, which takes knowing where it will reappear before the gate is opened?",
+        claim="Only GateL0RD solves the task with a mean success rate above 50 %.",
+        scenario=SCENARIO,
+        policy="random",
+        variants=FOUR,
+        views=(
+            View(kind="planning", title="Success rate over training", artefact="Fig. 5c"),
+            View(kind="planning_table", title="Success rate after training", artefact="Fig. 5c"),
+        ),
+    ),
+    Experiment(
         id="shepherd/loss",
         title="Loss curves",
         question="How does the loss develop while real inputs give way to predictions?",

@@ -26,13 +26,6 @@ class Episodes:
     def success_rate(self) -> float:
         return float((self.reached >= 0).mean())
 
-    def confidence(self, z: float = 1.96) -> tuple[float, float]:
-        """Wilson's interval of the success rate."""
-        count, rate = len(self.reached), self.success_rate
-        middle = (rate + z**2 / (2 * count)) / (1 + z**2 / count)
-        half = z / (1 + z**2 / count) * np.sqrt(rate * (1 - rate) / count + z**2 / (4 * count**2))
-        return float(middle - half), float(middle + half)
-
 
 def control(
     world: World,

@@ -137,5 +137,5 @@ class Herding(World):
         return shepherd.transition(world, actions, self.lever_radius, self.cage_radius)
 
 
-WORLDS = {"rrc": RemoteControl, "shepherd": Herding}
+WORLDS: dict[str, type[World]] = {"rrc": RemoteControl, "shepherd": Herding}
 """Scenario name -> what is planned in it."""

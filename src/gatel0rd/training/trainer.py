@@ -10,7 +10,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from gatel0rd.data import Dataset
 from gatel0rd.engine import EngineName
 from gatel0rd.files import FileError, load_arrays, save_arrays, write_atomically
 from gatel0rd.functional import sampling_probability
-from gatel0rd.models.files import load_weights, model_arrays
+from gatel0rd.models.files import load_weights, model_arrays, save_model
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.training.evaluation import evaluate
 from gatel0rd.training.steps import make_stepper
@@ -39,7 +39,8 @@ class TrainingError(RuntimeError):
 class Trainer:
     """Trains one world model in one directory, and goes on where a killed predecessor stopped.
 
-    The directory holds ``metrics.jsonl`` (a line per epoch) and ``checkpoint.safetensors``.
+    The directory holds ``metrics.jsonl`` (a line per epoch), ``checkpoint.safetensors``, and in ``snapshots/`` the
+    model as it was at some evaluations, if asked for.
 
     Args:
         model_config, config: what to train, and how.
@@ -48,6 +49,7 @@ class Trainer:
         seed: of the weights and of everything drawn while training.
         directory: where metrics and checkpoints go.
         measure: further numbers to measure with the error.
+        snapshots: how many models to keep from the course of training, evenly spaced over the evaluations.
         checkpoint_seconds: time between checkpoints; one is also written at the end.
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
     """
@@ -62,6 +64,7 @@ class Trainer:
         seed: int,
         directory: Path,
         measure: Measure | None = None,
+        snapshots: int = 0,
         checkpoint_seconds: float = 30.0,
         engine: EngineName = "auto",
     ) -> None:
@@ -74,6 +77,8 @@ class Trainer:
         self.strata = torch.from_numpy(train.strata)
         self.evaluations = {name: (data, *time_first(data, model_config)) for name, data in evaluations.items()}
         self.measure = measure
+        evaluated = {*range(0, config.epochs, config.evaluate_every), config.epochs}
+        self.snapshot_epochs = set(evenly_spaced(sorted(evaluated), snapshots))
         self.epoch = 0
         self.seconds = 0.0
         self.history: list[Metrics] = []
@@ -107,6 +112,8 @@ class Trainer:
                 if self.epoch % self.config.evaluate_every == 0 or self.epoch == self.config.epochs:
                     metrics["evaluation"] = self._evaluate()
                 self._record(file, metrics)
+                if self.epoch in self.snapshot_epochs:
+                    save_model(self.directory / "snapshots" / f"{self.epoch:06d}.safetensors", self.model)
                 on_epoch(metrics)
                 if time.monotonic() - saved > self.checkpoint_seconds or self.epoch == self.config.epochs:
                     os.fsync(file.fileno())
@@ -209,6 +216,14 @@ def stratified_order(strata: Tensor, generator: torch.Generator) -> Tensor:
         members = shuffled[strata[shuffled] == stratum]
         position[members] = torch.arange(len(members), dtype=torch.float64) / len(members)
     return position.argsort(stable=True)
+
+
+def evenly_spaced(choices: Sequence[int], count: int) -> list[int]:
+    """At most ``count`` of the choices with about equal distances, the last one among them."""
+    if count < 1:
+        return []
+    places = np.linspace(0, len(choices) - 1, min(count + 1, len(choices))).round().astype(int)
+    return [choices[place] for place in places[1:]]
 
 
 def _mix(seed: int, epoch: int) -> int:
