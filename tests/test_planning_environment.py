@@ -4,8 +4,14 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gatel0rd.planning import ICEMConfig
-from gatel0rd.planning.environment import Snapshots, action_bounds, control_environment, reward_objective
+from gatel0rd.planning import ICEMConfig, TrueForesight, control
+from gatel0rd.planning.environment import (
+    GymnasiumWorld,
+    Snapshots,
+    action_bounds,
+    control_environment,
+    reward_objective,
+)
 
 SMALL = ICEMConfig(horizon=15, samples=16, elites=4, iterations=2)
 
@@ -77,3 +83,39 @@ def test_unbounded_actions_are_errors():
 
     with pytest.raises(ValueError, match="iCEM needs finite ones: rescale the actions"):
         control_environment(Endless(), seed=0)
+
+
+def upright(observations):
+    return (1 - observations[..., 0]).sum(axis=-1)
+
+
+def test_an_environment_as_a_world_foretells_itself():
+    world = GymnasiumWorld(gymnasium.make("Pendulum-v1"), upright, horizon=5)
+    low, high = world.bounds()
+    assert (low, high) == (-2, 2) and world.task.limit == 200 and world.task.idle == (0.0,)
+    world.reset(1, np.random.default_rng(0))
+    actions = np.random.default_rng(1).uniform(-2, 2, (4, 1))
+    futures = TrueForesight(world).predict(np.stack([actions, 0 * actions])[None])
+    assert futures.shape == (1, 2, 4, 3) and not np.array_equal(futures[0, 0], futures[0, 1])
+    for t in range(4):
+        observation, reached = world.step(actions[[t]])
+        np.testing.assert_array_equal(observation[0], futures[0, 0, t])
+        assert reached.tolist() == [False]
+
+
+def test_a_world_says_when_its_goal_is_reached():
+    world = GymnasiumWorld(
+        gymnasium.make("Pendulum-v1", max_episode_steps=50), upright, horizon=15, reached=lambda seen: seen[0] > 0.9
+    )
+    episodes = control(world, TrueForesight(world), episodes=1, generator=np.random.default_rng(2), config=SMALL)
+    (reached,) = episodes.reached
+    assert 0 < reached <= 50 and episodes.observations[reached, 0, 0] > 0.9
+    assert (episodes.observations[:reached, 0, 0] <= 0.9).all()
+
+
+def test_impossible_worlds_are_errors():
+    with pytest.raises(ValueError, match="the environment has no time limit"):
+        GymnasiumWorld(gymnasium.make("Pendulum-v1").unwrapped, upright, horizon=5)
+    world = GymnasiumWorld(gymnasium.make("Pendulum-v1"), upright, horizon=5)
+    with pytest.raises(ValueError, match="episodes is 2; a Gymnasium environment runs one at a time"):
+        world.reset(2, np.random.default_rng(0))

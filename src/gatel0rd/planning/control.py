@@ -47,8 +47,7 @@ def control(
     """
     task = world.task
     planner = ICEM(
-        -np.ones(task.action_size),
-        np.ones(task.action_size),
+        *world.bounds(),
         config or ICEMConfig(horizon=task.horizon),
         episodes=episodes,
         generator=generator,

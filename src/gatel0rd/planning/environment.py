@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective
 from gatel0rd.planning.noise import Array
+from gatel0rd.planning.tasks import Flags, Task, World
 
 
 def action_bounds(space: spaces.Space[Any]) -> tuple[Array, Array]:
@@ -63,6 +64,61 @@ def reward_objective(env: gymnasium.Env[Any, Any]) -> Objective:
         return costs
 
     return objective
+
+
+class GymnasiumWorld(World):
+    """One episode of a Gymnasium environment, to be controlled by its own model or by a learned one.
+
+    Args:
+        env: its observations and actions must be vectors of real numbers.
+        cost: of futures, [..., T, O] -> [...].
+        horizon: steps to plan ahead.
+        reached: whether an observation is the goal, [O] -> bool; never if not given.
+        idle: what to do while a model has not seen enough; the middle of the action range if not given.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        cost: Callable[[Array], Array],
+        *,
+        horizon: int,
+        reached: Callable[[Array], bool] = lambda observation: False,
+        idle: Sequence[float] | None = None,
+    ) -> None:
+        if env.spec is None or env.spec.max_episode_steps is None:
+            raise ValueError("the environment has no time limit; make it with gymnasium.make(..., max_episode_steps=N)")
+        self.env, self._cost, self._reached = env, cost, reached
+        self._low, self._high = action_bounds(env.action_space)
+        middle = tuple((self._low + self._high) / 2) if idle is None else tuple(idle)
+        self.task = Task(name=env.spec.id, horizon=horizon, limit=env.spec.max_episode_steps, idle=middle)
+
+    def bounds(self) -> tuple[Array, Array]:
+        return self._low, self._high
+
+    def reset(self, episodes: int, generator: np.random.Generator) -> Array:
+        if episodes != 1:
+            raise ValueError(f"episodes is {episodes}; a Gymnasium environment runs one at a time")
+        observation, _ = self.env.reset(seed=int(generator.integers(2**31)))
+        return np.asarray(observation, dtype=np.float64)[None]
+
+    def step(self, actions: Array) -> tuple[Array, Flags]:
+        observation, _, terminated, _, _ = self.env.step(actions[0].astype(np.float32))
+        seen = np.asarray(observation, dtype=np.float64)
+        return seen[None], np.array([terminated or self._reached(seen)])
+
+    def simulate(self, sequences: Array) -> Array:
+        snapshots = Snapshots(self.env)
+        state = snapshots.take()
+        futures = []
+        for sequence in sequences[0]:
+            snapshots.put_back(state)
+            futures.append([self.env.step(action.astype(np.float32))[0] for action in sequence])
+        snapshots.put_back(state)
+        return np.asarray(futures, dtype=np.float64)[None]
+
+    def cost(self, observations: Array) -> Array:
+        return self._cost(observations)
 
 
 def control_environment(

@@ -37,9 +37,13 @@ class Task:
 
 
 class World(ABC):
-    """Episodes of a task side by side, and their true future for any actions (which run in [-1, 1])."""
+    """Episodes of a task side by side, and their true future for any actions."""
 
     task: Task
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Lowest and highest actions, [A] each."""
+        return -np.ones(self.task.action_size), np.ones(self.task.action_size)
 
     @abstractmethod
     def reset(self, episodes: int, generator: np.random.Generator) -> Array:
