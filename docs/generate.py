@@ -12,6 +12,15 @@ from gatel0rd.files import write_atomically
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
+PICTURES = (
+    ("rrc-generalization", "paper", 1),
+    ("rrc-latents", "paper", 0),
+    ("billiard-scheduled-sampling", "quick", 0),
+    ("billiard-latents", "quick", 0),
+    ("shepherd-prediction", "quick", 1),
+    ("shepherd-latents", "quick", 0),
+)
+"""Experiment, profile and number of the view of each figure that README and guides show."""
 
 
 def experiments_page() -> str:
@@ -69,10 +78,9 @@ def main() -> None:
     report = DOCS / "results"
     shutil.rmtree(report, ignore_errors=True)
     make_report([RESULTS], report)
-    for experiment, view in (("rrc-generalization", 1), ("rrc-latents", 0)):
-        found = sorted((report / "figures").glob(f"{experiment}-paper-text-{view}.png"))
-        for picture in found:
-            shutil.copy(picture, DOCS / "images" / f"{experiment}.png")
+    for experiment, profile, view in PICTURES:
+        picture = report / "figures" / f"{experiment}-{profile}-text-{view}.png"
+        shutil.copy(picture, DOCS / "images" / f"{experiment}.png")
 
 
 if __name__ == "__main__":
