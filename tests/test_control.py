@@ -106,12 +106,14 @@ def test_the_worlds_are_the_environments():
 def test_costs_by_hand():
     rrc = np.zeros((2, 2, 4))
     rrc[0, :, 2:] = [[0.5, -0.5], [0.5, 0.5]]
-    np.testing.assert_allclose(RemoteControl().cost(rrc), [1.0, 2 * np.sqrt(0.5)])
+    np.testing.assert_allclose(RemoteControl().cost(rrc, rrc), [1.0, 2 * np.sqrt(0.5)])
     # cage at (2, -0.5): ((2-1)/2, 0); sheep at (2, -0.5), 0.3 beside it, hidden, and above the gate
     row = [0.0, 0.0, 0.5, 0.0]
     futures = [[*row, 0.0, -0.5, 0.5], [*row, 0.3, -0.5, 0.5], [*row, -1.0, -1.0, 0.5], [*row, 0.0, 0.0, 0.5]]
-    np.testing.assert_allclose(Herding().cost(np.array(futures)[:, None]), [0.0, 0.3, 2.0, 2.0])
-    assert Herding().cost(np.array(futures)) == pytest.approx(4.3)
+    np.testing.assert_allclose(Herding().cost(np.array(futures)[:, None], rrc), [0.0, 0.3, 2.0, 2.0])
+    assert Herding().cost(np.array(futures), rrc) == pytest.approx(4.3)
+    visible = np.array([[*row, 0.0, -0.2, 0.5]])  # near the mask of the authors' code, and yet below the gate
+    assert Herding("reference").cost(visible, rrc) == pytest.approx(0.3)
 
 
 QUICK = ICEMConfig(samples=64, iterations=3)

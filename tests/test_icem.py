@@ -140,12 +140,33 @@ def test_nan_and_infinite_costs_lose():
     for _ in range(3):
         action = chosen.plan(objective)
         assert (action <= 0).all() and np.isfinite(chosen.mean).all()
-        assert np.isfinite(chosen.elite_costs).all()
+        assert np.isfinite(chosen.elite_costs[:, 0]).all()
 
 
 def test_when_everything_is_hopeless_the_plan_is_still_an_action():
-    action = planner().plan(lambda sequences: np.full(sequences.shape[:2], np.nan))
+    widths = []
+
+    def objective(sequences):
+        widths.append(sequences.std())
+        return np.full(sequences.shape[:2], np.nan)
+
+    chosen = planner()
+    action = chosen.plan(objective)
     assert action.shape == (1, 2) and (np.abs(action) <= 1).all()
+    assert (chosen.mean == 0).all() and min(widths) > 0.8 * max(widths)  # and the search does not narrow down
+
+
+def test_elites_of_earlier_iterations_compete_with_their_stored_costs():
+    """Only the first iteration finds anything good; the second must not lose it, nor ask for it again."""
+    asked = []
+
+    def objective(sequences):
+        asked.append(len(sequences[0]))
+        return np.arange(sequences.shape[1])[None] + 1000.0 * (len(asked) > 1)
+
+    chosen = planner(replace(SMALL, iterations=2, reuse=1.0, try_mean=False))
+    chosen.plan(objective)
+    assert asked == [40, 32] and chosen.elite_costs.tolist() == [[0, 1, 2, 3, 4]]
 
 
 def test_samples_stay_within_asymmetric_bounds():
@@ -193,6 +214,7 @@ def test_bad_bounds_are_errors(low, high, message):
         ({"elites": 50}, "50 elites of 40 samples"),
         ({"momentum": 1.5}, "momentum is 1.5; expected 0 to 1"),
         ({"decay": 0.5}, "decay is 0.5; expected 1 to inf"),
+        ({"noise_exponent": -1.0}, "noise_exponent is -1.0; expected 0 or more"),
         ({"initial_deviation": 0.0}, "initial_deviation is 0.0; expected more than 0"),
     ],
 )

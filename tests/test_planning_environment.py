@@ -81,11 +81,11 @@ def test_unbounded_actions_are_errors():
         action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
         observation_space = gymnasium.spaces.Box(-1, 1, (1,))
 
-    with pytest.raises(ValueError, match="iCEM needs finite ones: rescale the actions"):
+    with pytest.raises(ValueError, match="iCEM needs finite bounds: wrap it with RescaleAction"):
         control_environment(Endless(), seed=0)
 
 
-def upright(observations):
+def upright(observations, actions):
     return (1 - observations[..., 0]).sum(axis=-1)
 
 
@@ -111,6 +111,32 @@ def test_a_world_says_when_its_goal_is_reached():
     (reached,) = episodes.reached
     assert 0 < reached <= 50 and episodes.observations[reached, 0, 0] > 0.9
     assert (episodes.observations[:reached, 0, 0] <= 0.9).all()
+
+
+def test_wrappers_are_simulated_and_put_back():
+    env = gymnasium.make("Pendulum-v1", max_episode_steps=9)
+    env = gymnasium.wrappers.RescaleAction(env, np.float32(-1), np.float32(1))
+    env.reset(seed=1)
+    sequences = np.random.default_rng(0).uniform(-1, 1, (1, 2, 5, 1))
+    costs = reward_objective(env)(sequences)
+    rewards = [env.step(action.astype(np.float32)) for action in sequences[0, 1]]
+    assert costs[0, 1] == pytest.approx(-sum(reward for _, reward, *_ in rewards))
+    assert not any(truncated for *_, truncated, _ in rewards)  # looking ahead took none of the nine steps
+
+
+def test_an_episode_that_ends_without_its_goal_has_failed(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "disabled")
+    world = GymnasiumWorld(gymnasium.make("InvertedPendulum-v5"), lambda o, a: np.zeros(o.shape[:-2]), horizon=2)
+    episodes = control(world, TrueForesight(world), episodes=1, generator=np.random.default_rng(0), config=SMALL)
+    assert episodes.reached.tolist() == [-1] and len(episodes.actions) < 200
+
+
+def test_environments_that_cannot_be_copied_are_errors():
+    env = gymnasium.make("Pendulum-v1")
+    env.reset(seed=0)
+    env.unwrapped.screen = (line for line in ())  # as a window would be
+    with pytest.raises(ValueError, match=r"cannot be copied .*; make the environment without render_mode"):
+        Snapshots(env).take()
 
 
 def test_impossible_worlds_are_errors():

@@ -145,7 +145,7 @@ def control_step(engine: native.EngineName) -> Work:
     planner = ICEM(-np.ones(2), np.ones(2), ICEMConfig(horizon=50), generator=generator)
     foresight.begin(world.reset(1, generator))
     foresight.advance(np.zeros((1, 2)), world.step(np.zeros((1, 2)))[0])
-    return lambda: planner.plan(lambda sequences: world.cost(foresight.predict(sequences)))
+    return lambda: planner.plan(lambda sequences: world.cost(foresight.predict(sequences), sequences))
 
 
 def training_flops(size: Size) -> float:

@@ -88,11 +88,11 @@ def measure_again(directory: Path) -> Path:
     path = directory / "record.json"
     if not path.exists():
         raise FileError(f"there is no {path}; only finished runs can be measured again")
-    record = json.loads(path.read_text())
-    run = from_json(RunConfig, record["run"])
     with exclusive(directory), one_thread():
+        record = json.loads(path.read_text())
+        run = from_json(RunConfig, record["run"])
         evaluations = {
-            name: obtain(recipe, directory.parent.parent / "data")
+            name: obtain(recipe, directory.resolve().parent.parent / "data")
             for name, recipe in zip(run.evaluation_names, run.evaluation_data, strict=True)
         }
         model = load_model(directory / "model.safetensors")

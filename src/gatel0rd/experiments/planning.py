@@ -72,7 +72,8 @@ def plan_episodes(
     )
     seconds = time.monotonic() - began
     if film is not None:
-        write_film(camera.frames(done.observations[:, 0]), film)
+        end = done.reached[0] if done.reached[0] >= 0 else len(done.actions)
+        write_film(camera.frames(done.observations[:, 0], end), film)
     low, high = wilson((done.reached >= 0).sum(), episodes)
     successful = done.reached[done.reached >= 0]
     return {
@@ -97,8 +98,7 @@ def plan_over_training(
     path = directory / "record.json"
     if not path.exists():
         raise FileError(f"there is no {path}; only with finished runs can be planned")
-    record = json.loads(path.read_text())
-    run = from_json(RunConfig, record["run"])
+    run = from_json(RunConfig, json.loads(path.read_text())["run"])
     if run.scenario not in WORLDS:
         raise ValueError(f"there is nothing to plan in {run.scenario!r}; there is {', '.join(WORLDS)}")
     files = sorted((directory / "snapshots").glob("*.safetensors")) or [directory / "model.safetensors"]
@@ -117,6 +117,7 @@ def plan_over_training(
                     on_step=lambda done, _, number=number: on_step(number * limit + done, len(files) * limit),  # type: ignore[misc]
                 )
             )
+        record = json.loads(path.read_text())
         record["planning"] = {
             "episodes": episodes,
             "seed": seed,
@@ -151,12 +152,12 @@ class Camera:
             gates = self.foresight.gates
             self.gates.append(None if gates is None else gates[0].numpy())
 
-    def frames(self, observations: Any) -> list[Frame]:
-        """One frame per plan. Shape: observations [T+1, O]."""
+    def frames(self, observations: Any, end: int) -> list[Frame]:
+        """One frame per plan up to the end of the episode. Shape: observations [T+1, O]."""
         first = len(observations) - 1 - len(self.futures)  # steps in which the model had not seen enough
         late = len(self.futures) - len(self.latents)
         frames = []
-        for index, futures in enumerate(self.futures):
+        for index, futures in enumerate(self.futures[: end - first]):
             now = observations[: first + index + 1]
             plans = [self.scenes.picture(np.concatenate([now[-1:], path]), SCENE_HEIGHT) for path in futures]
             weights = np.array([0.5, *[0.5 / max(1, len(plans) - 1)] * (len(plans) - 1)])

@@ -58,7 +58,7 @@ def control(
     reached = np.full(episodes, -1)
     for t in range(task.limit):
         if foresight.ready():
-            actions = planner.plan(lambda sequences: world.cost(foresight.predict(sequences)))
+            actions = planner.plan(lambda sequences: world.cost(foresight.predict(sequences), sequences))
             watch(planner)
         else:
             actions = np.tile(task.idle, (episodes, 1))
@@ -68,6 +68,6 @@ def control(
         taken.append(actions)
         reached = np.where((reached < 0) & now, t + 1, reached)
         on_step(t + 1, task.limit)
-        if (reached >= 0).all():
+        if (reached >= 0).all() or world.ended():
             break
     return Episodes(np.stack(observations), np.stack(taken), reached)

@@ -19,31 +19,50 @@ def action_bounds(space: spaces.Space[Any]) -> tuple[Array, Array]:
     """Lowest and highest actions; iCEM needs a one-dimensional box with finite bounds."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise ValueError(f"the action space is {space}; iCEM plans vectors of real numbers, a Box of shape (A,)")
+    if not space.is_bounded():
+        raise ValueError(
+            f"the action space is {space}; iCEM needs finite bounds: wrap it with RescaleAction or ClipAction"
+        )
     return space.low.astype(np.float64), space.high.astype(np.float64)
 
 
-class Snapshots:
-    """Puts an environment back into an earlier state.
+FIXED = ("spec", "metadata", "action_space", "observation_space")
+"""What an environment never changes, and need not be copied."""
 
-    MuJoCo environments are set by positions, velocities and time, others are copied whole; wrappers are passed by.
+
+class Snapshots:
+    """Puts an environment with its wrappers back into an earlier state.
+
+    MuJoCo's simulation is set by positions, velocities and time; everything else is copied.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        self.env = env.unwrapped
+        self.layers: list[Any] = [env]
+        while isinstance(self.layers[-1], gymnasium.Wrapper):
+            self.layers.append(self.layers[-1].env)
+        self.simulation = hasattr(env.unwrapped, "set_state") and hasattr(env.unwrapped, "data")
 
     def take(self) -> Any:
-        if hasattr(self.env, "data") and hasattr(self.env, "set_state"):
-            data = self.env.data
-            return data.qpos.copy(), data.qvel.copy(), float(data.time)
-        return copy.deepcopy(self.env.__dict__)
+        skipped = {*FIXED, "env"} | ({"data", "model", "mujoco_renderer"} if self.simulation else set())
+        try:
+            states = [
+                copy.deepcopy({k: v for k, v in vars(layer).items() if k not in skipped}) for layer in self.layers
+            ]
+        except TypeError as error:
+            raise ValueError(
+                f"the state of {self.layers[-1]} cannot be copied ({error}); make the environment without render_mode"
+            ) from error
+        data = self.layers[-1].data if self.simulation else None
+        return states, data and (data.qpos.copy(), data.qvel.copy(), float(data.time))
 
-    def put_back(self, state: Any) -> None:
-        if hasattr(self.env, "data") and hasattr(self.env, "set_state"):
-            position, velocity, now = state
-            self.env.data.time = now
-            self.env.set_state(position, velocity)
-        else:
-            self.env.__dict__.update(copy.deepcopy(state))
+    def put_back(self, snapshot: Any) -> None:
+        states, simulated = snapshot
+        for layer, state in zip(self.layers, states, strict=True):
+            vars(layer).update(copy.deepcopy(state))
+        if simulated is not None:
+            position, velocity, now = simulated
+            self.layers[-1].data.time = now
+            self.layers[-1].set_state(position, velocity)
 
 
 def reward_objective(env: gymnasium.Env[Any, Any]) -> Objective:
@@ -56,7 +75,7 @@ def reward_objective(env: gymnasium.Env[Any, Any]) -> Objective:
         for index in np.ndindex(costs.shape):
             snapshots.put_back(state)
             for action in sequences[index]:
-                _, reward, terminated, _, _ = snapshots.env.step(action.astype(np.float32))
+                _, reward, terminated, _, _ = env.step(action.astype(env.action_space.dtype))
                 costs[index] -= float(reward)
                 if terminated:
                     break
@@ -71,7 +90,7 @@ class GymnasiumWorld(World):
 
     Args:
         env: its observations and actions must be vectors of real numbers.
-        cost: of futures, [..., T, O] -> [...].
+        cost: of futures, (observations [..., T, O], actions [..., T, A]) -> [...].
         horizon: steps to plan ahead.
         reached: whether an observation is the goal, [O] -> bool; never if not given.
         idle: what to do while a model has not seen enough; the middle of the action range if not given.
@@ -80,7 +99,7 @@ class GymnasiumWorld(World):
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
-        cost: Callable[[Array], Array],
+        cost: Callable[[Array, Array], Array],
         *,
         horizon: int,
         reached: Callable[[Array], bool] = lambda observation: False,
@@ -90,6 +109,7 @@ class GymnasiumWorld(World):
             raise ValueError("the environment has no time limit; make it with gymnasium.make(..., max_episode_steps=N)")
         self.env, self._cost, self._reached = env, cost, reached
         self._low, self._high = action_bounds(env.action_space)
+        self._ended = False
         middle = tuple((self._low + self._high) / 2) if idle is None else tuple(idle)
         self.task = Task(name=env.spec.id, horizon=horizon, limit=env.spec.max_episode_steps, idle=middle)
 
@@ -99,13 +119,18 @@ class GymnasiumWorld(World):
     def reset(self, episodes: int, generator: np.random.Generator) -> Array:
         if episodes != 1:
             raise ValueError(f"episodes is {episodes}; a Gymnasium environment runs one at a time")
+        self._ended = False
         observation, _ = self.env.reset(seed=int(generator.integers(2**31)))
         return np.asarray(observation, dtype=np.float64)[None]
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
-        observation, _, terminated, _, _ = self.env.step(actions[0].astype(np.float32))
+        observation, _, terminated, truncated, _ = self.env.step(actions[0].astype(self.env.action_space.dtype))
+        self._ended = terminated or truncated
         seen = np.asarray(observation, dtype=np.float64)
-        return seen[None], np.array([terminated or self._reached(seen)])
+        return seen[None], np.array([self._reached(seen)])
+
+    def ended(self) -> bool:
+        return self._ended
 
     def simulate(self, sequences: Array) -> Array:
         snapshots = Snapshots(self.env)
@@ -113,12 +138,20 @@ class GymnasiumWorld(World):
         futures = []
         for sequence in sequences[0]:
             snapshots.put_back(state)
-            futures.append([self.env.step(action.astype(np.float32))[0] for action in sequence])
+            future: list[Any] = []
+            terminated = False
+            for action in sequence.astype(self.env.action_space.dtype):
+                if terminated:  # what ended stays as it is
+                    future.append(future[-1])
+                else:
+                    observation, _, terminated, _, _ = self.env.step(action)
+                    future.append(observation)
+            futures.append(future)
         snapshots.put_back(state)
         return np.asarray(futures, dtype=np.float64)[None]
 
-    def cost(self, observations: Array) -> Array:
-        return self._cost(observations)
+    def cost(self, observations: Array, actions: Array) -> Array:
+        return self._cost(observations, actions)
 
 
 def control_environment(
@@ -139,7 +172,7 @@ def control_environment(
     total, step, ended = 0.0, 0, False
     while not ended:
         (action,) = planner.plan(objective)
-        _, reward, terminated, truncated, _ = env.step(action.astype(np.float32))
+        _, reward, terminated, truncated, _ = env.step(action.astype(env.action_space.dtype))
         total, step, ended = total + float(reward), step + 1, terminated or truncated
         on_step(step, total)
     return total, step

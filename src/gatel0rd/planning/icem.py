@@ -51,6 +51,8 @@ class ICEMConfig:
         for name, low, high in (("reuse", 0, 1), ("momentum", 0, 1), ("decay", 1, np.inf)):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected {low} to {high}")
+        if not 0 <= self.noise_exponent < np.inf:
+            raise ValueError(f"noise_exponent is {self.noise_exponent}; expected 0 or more")
         if not self.initial_deviation > 0:
             raise ValueError(f"initial_deviation is {self.initial_deviation}; expected more than 0")
 
@@ -91,7 +93,7 @@ class ICEM:
     """Plans for any number of episodes side by side; knows nothing of the world but the objective.
 
     Call :meth:`reset` at the start of an episode and :meth:`plan` at every step. Afterwards ``planned`` [E, T, A] is
-    the best sequence, of which the first action was returned, and ``elites`` [E, K, T, A] are the runners-up.
+    the best sequence, of which the first action was returned, and ``elites`` [E, K, T, A] are the best ones in order.
 
     Args:
         low, high: bounds of the actions, [A].
@@ -140,7 +142,6 @@ class ICEM:
         config = self.config
         counts = config.sample_counts
         self.elites = self._shifted_elites()
-        best = self.mean
         for iteration, count in enumerate(counts):
             samples = self._sample(count)
             if config.try_mean and iteration == len(counts) - 1:
@@ -154,19 +155,19 @@ class ICEM:
                 costs = np.concatenate([costs, self.elite_costs[:, : config.kept]], axis=1)
             order = np.argsort(costs, axis=1, kind="stable")[:, : config.elites]
             ranked = np.take_along_axis(costs, order, axis=1)
-            order = np.where(np.isfinite(ranked), order, order[:, :1])  # the best stands in for hopeless ones
             self.elites = np.take_along_axis(samples, order[:, :, None, None], axis=1)
-            self.elite_costs = np.take_along_axis(costs, order, axis=1)
-            best = self.elites[:, 0]
+            self.elite_costs = ranked
+            # where hopeless sequences are among the elites, there is too little to fit to: the search stays as wide
+            fits = np.all(np.isfinite(ranked), axis=1).reshape(-1, 1, 1)
             self.mean, self.deviation = (
-                config.momentum * old + (1 - config.momentum) * new
+                np.where(fits, config.momentum * old + (1 - config.momentum) * new, old)
                 for old, new in (
                     (self.mean, self.elites.mean(axis=1)),
                     (self.deviation, self.elites.std(axis=1)),
                 )
             )
-        action: Array = best[:, 0].copy()
-        self.planned = best
+        self.planned = self.elites[:, 0]
+        action: Array = self.planned[:, 0].copy()
         self.mean = np.concatenate([self.mean[:, 1:], self.mean[:, -1:]], axis=1)
         self.deviation = self._wide()
         return action

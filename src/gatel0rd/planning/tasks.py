@@ -53,13 +53,17 @@ class World(ABC):
     def step(self, actions: Array) -> tuple[Array, Flags]:
         """One step of every episode: observations [E, O], and whether its goal is reached now [E]."""
 
+    def ended(self) -> bool:
+        """Whether the episodes cannot go on, reached or not."""
+        return False
+
     @abstractmethod
     def simulate(self, sequences: Array) -> Array:
         """What action sequences would lead to. Shape: [E, N, T, A] -> observations [E, N, T, O]."""
 
     @abstractmethod
-    def cost(self, observations: Array) -> Array:
-        """The cost of (predicted) futures, summed over the horizon. Shape: [..., T, O] -> [...]."""
+    def cost(self, observations: Array, actions: Array) -> Array:
+        """The cost of (predicted) futures, summed over the horizon. Shape: [..., T, O], [..., T, A] -> [...]."""
 
 
 class RemoteControl(World):
@@ -91,7 +95,7 @@ class RemoteControl(World):
             observations[:, :, t, :2], observations[:, :, t, 2:] = agent, robot
         return observations
 
-    def cost(self, observations: Array) -> Array:
+    def cost(self, observations: Array, actions: Array) -> Array:
         """Distance of the robot to the goal."""
         total: Array = np.linalg.norm(observations[..., 2:4] - self.goal, axis=-1).sum(axis=-1)
         return total
@@ -128,13 +132,15 @@ class Herding(World):
             observations[:, :, t] = shepherd.observe(world, self.rules.mask)
         return observations
 
-    def cost(self, observations: Array) -> Array:
-        """Distance of sheep and cage, at most 2; 2 while the sheep is hidden or above the gate."""
+    def cost(self, observations: Array, actions: Array) -> Array:
+        """Distance of sheep and cage, at most 2; 2 while the sheep is hidden or above the gate (y > -0.1)."""
         cage = observations[..., 2:4] / shepherd.MEADOW_SCALE + shepherd.MEADOW_SHIFT
         sheep = observations[..., 4:6] + shepherd.SHEEP_SHIFT
         distance = np.minimum(np.linalg.norm(sheep - cage, axis=-1), self.far)
-        hidden = np.linalg.norm(observations[..., 4:6] - self.rules.mask, axis=-1) < shepherd.NEAR_MASK
-        total: Array = np.where(hidden | (sheep[..., 1] > -0.1), self.far, distance).sum(axis=-1)
+        out_of_reach = sheep[..., 1] > -0.1
+        if self.rules.mask[1] < -0.1:  # a mask that looks like a sheep below the gate
+            out_of_reach |= np.linalg.norm(observations[..., 4:6] - self.rules.mask, axis=-1) < shepherd.NEAR_MASK
+        total: Array = np.where(out_of_reach, self.far, distance).sum(axis=-1)
         return total
 
     def _next(self, world: shepherd.World, actions: Array) -> shepherd.World:
