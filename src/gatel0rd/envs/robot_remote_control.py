@@ -106,14 +106,18 @@ class RobotRemoteControl(DrawnEnv):
         )
 
 
-def picture(history: Array, height: int) -> Picture:
+def picture(history: Array, height: int, *, enlarged: float = 1.0, trail_from: int = 0) -> Picture:
     """The rooms as observations up to now tell them: control is on once the agent was seen at the computer.
 
-    Shape: history [t, 4].
+    Args:
+        history: observations [t, 4].
+        enlarged: factor on the radius.
+        trail_from: when the drawn trails begin.
     """
-    seen = np.linalg.norm(history[:, :2] - COMPUTER, axis=-1) < CONTROL_RADIUS
-    trails = [(row[:2], row[2:]) for row in history]
-    return draw_rooms(height, trails, controlled=bool(seen.any()), control_radius=CONTROL_RADIUS)
+    radius = enlarged * CONTROL_RADIUS
+    seen = np.linalg.norm(history[:, :2] - COMPUTER, axis=-1) < radius
+    trails = [(row[:2], row[2:]) for row in history[trail_from:]]
+    return draw_rooms(height, trails, controlled=bool(seen.any()), control_radius=radius)
 
 
 def draw_rooms(

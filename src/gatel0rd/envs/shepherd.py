@@ -240,13 +240,19 @@ def _within(name: str, value: Any, low: ArrayLike, high: ArrayLike) -> Array:
     return np.asarray(np.clip(array, low, high))
 
 
-def picture(history: Array, height: int) -> Picture:
+def picture(history: Array, height: int, *, enlarged: float = 1.0, trail_from: int = 0) -> Picture:
     """The scene as observations up to now tell it: the gate is open once the agent was seen at the lever.
 
-    While the observed sheep is near one of the masks it is hidden, and not drawn. Shape: history [t, 7].
+    While the observed sheep is near one of the masks it is hidden, and not drawn.
+
+    Args:
+        history: observations [t, 7].
+        enlarged: factor on the radii.
+        trail_from: when the drawn trails begin.
     """
+    lever_radius, cage_radius = enlarged * LEVER_RADIUS, enlarged * CAGE_RADIUS
     agent, cage = (history[:, columns] / MEADOW_SCALE + MEADOW_SHIFT for columns in (slice(0, 2), slice(2, 4)))
-    opened = np.logical_or.accumulate(np.linalg.norm(agent - LEVER, axis=-1) < LEVER_RADIUS)
+    opened = np.logical_or.accumulate(np.linalg.norm(agent - LEVER, axis=-1) < lever_radius)
     distances = [np.linalg.norm(history[:, 4:6] - rules.mask, axis=-1) for rules in RULES.values()]
     hidden = ~opened & (np.minimum.reduce(distances) < NEAR_MASK)
     sheep = history[:, 4:6] + SHEEP_SHIFT
@@ -261,10 +267,10 @@ def picture(history: Array, height: int) -> Picture:
         wall=np.clip(history[-1, 6], 0.05, 0.95),
         gate_open=opened[-1],
         carried=np.array(False),
-        caught=opened[-1] & still & (np.linalg.norm(sheep[-1] - cage[-1]) < CAGE_RADIUS),
+        caught=opened[-1] & still & (np.linalg.norm(sheep[-1] - cage[-1]) < cage_radius),
     )
-    trails = list(zip(agent, sheep, strict=True))
-    return draw_scene(height, world, trails, lever_radius=LEVER_RADIUS, cage_radius=CAGE_RADIUS)
+    trails = list(zip(agent[trail_from:], sheep[trail_from:], strict=True))
+    return draw_scene(height, world, trails, lever_radius=lever_radius, cage_radius=cage_radius)
 
 
 def draw_scene(

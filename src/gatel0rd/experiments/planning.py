@@ -60,7 +60,7 @@ def plan_episodes(
         preset, name = run.preset, title_of(run)
     world = make_world(scenario, preset)
     foresight = TrueForesight(world) if model == GROUND_TRUTH else LearnedForesight(load_model(path))
-    camera = Camera(scenario, name, foresight)
+    camera = Camera(scenario, name, foresight, world.enlarged)
     began = time.monotonic()
     done = control(
         world,
@@ -137,9 +137,9 @@ def make_world(scenario: str, preset: Preset) -> World:
 class Camera:
     """Films the first episode: what happened so far, the plan and its runners-up, the model's memory and gates."""
 
-    def __init__(self, scenario: str, name: str, foresight: TrueForesight | LearnedForesight) -> None:
+    def __init__(self, scenario: str, name: str, foresight: TrueForesight | LearnedForesight, enlarged: float) -> None:
         self.scenes = importlib.import_module(f"gatel0rd.envs.{GENERATORS[scenario]}")
-        self.name, self.foresight = name, foresight
+        self.name, self.foresight, self.enlarged = name, foresight, enlarged
         self.futures: list[Any] = []
         self.latents: list[Any] = []
         self.gates: list[Any] = []
@@ -159,7 +159,7 @@ class Camera:
         frames = []
         for index, futures in enumerate(self.futures[: end - first]):
             now = observations[: first + index + 1]
-            plans = [self.scenes.picture(np.concatenate([now[-1:], path]), SCENE_HEIGHT) for path in futures]
+            plans = [self._draw(np.concatenate([now, path]), trail_from=len(now) - 1) for path in futures]
             weights = np.array([0.5, *[0.5 / max(1, len(plans) - 1)] * (len(plans) - 1)])
             faded = np.tensordot(weights / weights.sum(), np.stack(plans).astype(float), axes=1).astype(np.uint8)
             content = None
@@ -172,7 +172,11 @@ class Camera:
                     "events": {},
                     "steps": len(self.latents),
                 }
-            pair = [self.scenes.picture(now, SCENE_HEIGHT), faded]
+            pair = [self._draw(now), faded]
             titles = (f"t = {len(now) - 1}", f"planned with {self.name}, runners-up faded")
             frames.append(compose(pair, titles, content))
         return frames
+
+    def _draw(self, history: Any, trail_from: int = 0) -> Frame:
+        frame: Frame = self.scenes.picture(history, SCENE_HEIGHT, enlarged=self.enlarged, trail_from=trail_from)
+        return frame

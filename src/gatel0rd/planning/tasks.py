@@ -40,6 +40,8 @@ class World(ABC):
     """Episodes of a task side by side, and their true future for any actions."""
 
     task: Task
+    enlarged: float = 1.0
+    """Factor on the radii of the environment that it was made from."""
 
     def bounds(self) -> tuple[Array, Array]:
         """Lowest and highest actions, [A] each."""
@@ -70,7 +72,8 @@ class RemoteControl(World):
     """Move the robot to the goal, which takes the agent to the computer first. Radii are 1.5 times the data's."""
 
     task = Task(name="rrc", horizon=50, limit=50, idle=(0.0, 0.0))
-    radius = 1.5 * rooms.CONTROL_RADIUS
+    enlarged = 1.5
+    radius = enlarged * rooms.CONTROL_RADIUS
     goal = rooms.GOAL - rooms.ROOM_SHIFT
 
     def reset(self, episodes: int, generator: np.random.Generator) -> Array:
@@ -110,8 +113,10 @@ class Herding(World):
 
     def __init__(self, preset: Preset = "text") -> None:
         self.rules = shepherd.rules_of(preset)
-        enlarged = 1.5 if preset == "text" else 1.2
-        self.lever_radius, self.cage_radius = enlarged * shepherd.LEVER_RADIUS, enlarged * shepherd.CAGE_RADIUS
+        self.enlarged = 1.5 if preset == "text" else 1.2
+        self.lever_radius, self.cage_radius = (
+            self.enlarged * radius for radius in (shepherd.LEVER_RADIUS, shepherd.CAGE_RADIUS)
+        )
 
     def reset(self, episodes: int, generator: np.random.Generator) -> Array:
         agent = np.full((episodes, 2), shepherd.START_X)
