@@ -42,6 +42,8 @@ def is_comparison(experiment: Experiment, lines: Sequence[Line]) -> bool:
     """Whether there is enough to compare: two networks, or two settings of one in a search or an ablation."""
     if any(view.kind in ("grid_table", "layers_table") for view in experiment.views):
         return len(lines) > len({line.label for line in lines})
+    if all(view.kind in ("events_table", "dims_table", "gate_table", "gating_table") for view in experiment.views):
+        return True  # gates are shown beside chance, or beside the paper's numbers
     if any(variant.dashed for variant in experiment.variants):
         return any(line.dashed for line in lines)
     return len(lines) >= min(2, len(experiment.variants))
