@@ -50,7 +50,9 @@ def test_rows_say_who_was_compared_and_how_fast(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(bench, "medians", lambda candidates, **_: real(candidates, seconds=0.01, warmup=1))
     main(["bench", "--only", "planning", "--json", str(tmp_path / "rows.json"), "--plot", str(tmp_path / "rows.png")])
     rows = json.loads((tmp_path / "rows.json").read_text())
-    assert [(row["name"], row["threads"]) for row in rows] == [("planning/256x50", 1), ("planning/256x50", 2)]
+    assert [(row["name"], row["threads"]) for row in rows] == [
+        (name, threads) for threads in (1, 2) for name in ("planning/256x50", "planning/rrc-step")
+    ]
     for row in rows:
         assert set(row) == {"name", "threads", "ours_ms", "peer", "peer_ms", "ratio"}
         assert row["ratio"] == pytest.approx(row["peer_ms"] / row["ours_ms"], rel=0.01)
