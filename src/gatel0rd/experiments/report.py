@@ -139,7 +139,7 @@ def section(answer: Answer, directory: Path) -> Section:
     return Section(
         id=experiment.id,
         anchor=stem,
-        title=f"{experiment.title} ({scale})",
+        title=f"{experiment.scenario.title}: {experiment.title} ({scale})",
         question=experiment.question,
         claim=experiment.claim,
         scale=scale_note(answer),
