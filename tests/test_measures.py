@@ -73,7 +73,7 @@ class Remembers(SimpleNamespace):
 
 
 def test_reappearance_is_the_error_of_the_sheeps_x_one_step_ahead(monkeypatch):
-    monkeypatch.setattr(measures, "SEQUENCES_AT_ONCE", 2)
+    monkeypatch.setattr("gatel0rd.training.evaluation.SEQUENCES_AT_ONCE", 2)
     recipe = DataRecipe(scenario="shepherd", policy="random", split="test", sequences=3, steps=4)
     observations = np.zeros((3, 4, 7), dtype=np.float32)
     observations[0, 2, 4], observations[1, 3, 4] = 0.5, -0.25

@@ -9,7 +9,7 @@ from gatel0rd.config import DataRecipe
 from gatel0rd.data.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.files import FileError
 
-__all__ = ["GENERATORS", "VERSIONS", "Dataset", "Progress", "generate", "obtain"]
+__all__ = ["GENERATORS", "Dataset", "Progress", "generate", "obtain", "version_of"]
 
 GENERATORS = {"rrc": "robot_remote_control", "billiard": "billiard_ball", "shepherd": "shepherd"}
 """Scenario name -> module of this package whose ``generate`` makes its data; imported when it is needed."""
@@ -17,6 +17,11 @@ GENERATORS = {"rrc": "robot_remote_control", "billiard": "billiard_ball", "sheph
 
 VERSIONS: dict[str, int] = {}
 """Scenario name -> version of its generator, where it is not the first."""
+
+
+def version_of(scenario: str) -> int:
+    """The version of a scenario's generator."""
+    return VERSIONS.get(scenario, 1)
 
 
 def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Dataset:
@@ -27,7 +32,7 @@ def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Datase
         raise ValueError(
             f"{recipe.sequences} sequences of {recipe.steps} steps; expected at least 1 of at least 2 steps"
         )
-    version = VERSIONS.get(recipe.scenario, 1)
+    version = version_of(recipe.scenario)
     if recipe.version != version:
         raise ValueError(
             f"the recipe {recipe.name} is of version {recipe.version}, this generator of version {version}; "

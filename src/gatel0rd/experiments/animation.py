@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.config import from_json
 from gatel0rd.data import GENERATORS, obtain
+from gatel0rd.experiments.execute import run_behind
 from gatel0rd.experiments.measures import EXAMPLES, example
 from gatel0rd.experiments.registry import RunConfig
-from gatel0rd.files import FileError, load_arrays, write_atomically
+from gatel0rd.files import write_atomically
 from gatel0rd.models import load_model
 
 Frame = NDArray[np.uint8]
@@ -43,9 +43,7 @@ def animate(
     """
     check_ending(out)
     path = run_directory / "model.safetensors"
-    if not path.exists():
-        raise FileError(f"there is no {path}; give the directory of a finished run, as `gatel0rd run` leaves it")
-    run = from_json(RunConfig, load_arrays(path, kind="model")[1]["run"])
+    run = run_behind(path)
     data = obtain(run.evaluation_data[-1], run_directory.resolve().parent.parent / "data")
     if sequence is None:
         sequence = next(iter(EXAMPLES[run.scenario](data).values()))

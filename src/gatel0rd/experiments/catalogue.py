@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from gatel0rd.config import DataRecipe, Preset
-from gatel0rd.data import VERSIONS
 from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.registry import estimated_seconds, experiments, plan, scenarios
 
@@ -41,16 +40,7 @@ def recipes(name: str, *, sequences: int | None, preset: Preset, seed: int) -> l
     if policy and policy not in policies:
         raise ValueError(f"{scenario_name} has no policy {policy!r}; it has {', '.join(policies)}")
     return [
-        DataRecipe(
-            scenario=scenario.name,
-            policy=chosen,
-            split=split,
-            sequences=size if sequences is None else sequences,
-            steps=scenario.steps,
-            preset=preset,
-            seed=seed,
-            version=VERSIONS.get(scenario.name, 1),
-        )
+        scenario.recipe(chosen, split, preset=preset, sequences=sequences, seed=seed)
         for chosen in ([policy] if policy else policies)
-        for split, size in scenario.splits.items()
+        for split in scenario.splits
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ from gatel0rd.data import Dataset, obtain
 from gatel0rd.engine import status
 from gatel0rd.experiments.measures import CURVE_MEASURES, measure
 from gatel0rd.experiments.registry import RunConfig, is_finished
-from gatel0rd.files import FileError, write_json
+from gatel0rd.files import FileError, load_arrays, write_json
 from gatel0rd.models import load_model, save_model
+from gatel0rd.planning import WORLDS
 from gatel0rd.training import Trainer, evaluate, time_first
 
-PLANNED = ("rrc", "shepherd")
-"""Scenarios in which models are planned with, also with what they were in the course of training."""
 SNAPSHOTS = 10
+"""Models that are kept from the course of training, where they can be planned with."""
 
 
 def execute(
@@ -46,10 +46,7 @@ def execute(
             )
         write_json(directory / "config.json", to_json(run))
 
-        def data(recipes: tuple[DataRecipe, ...], names: tuple[str, ...]) -> dict[str, Dataset]:
-            return {name: obtain(recipe, out / "data") for name, recipe in zip(names, recipes, strict=True)}
-
-        evaluations = data(run.evaluation_data, run.evaluation_names)
+        evaluations = obtain_all(run.evaluation_names, run.evaluation_data, out / "data")
         train = obtain(run.train_data, out / "data")
         trainer = Trainer(
             run.model,
@@ -59,11 +56,11 @@ def execute(
             seed=run.seed,
             directory=directory,
             measure=CURVE_MEASURES.get(run.scenario),
-            snapshots=SNAPSHOTS if run.scenario in PLANNED else 0,
+            snapshots=SNAPSHOTS if run.scenario in WORLDS else 0,
         )
         model = trainer.run(on_epoch)
         save_model(directory / "model.safetensors", model, {"run": to_json(run)})
-        validations = data(run.validation_data, run.validation_names)
+        validations = obtain_all(run.validation_names, run.validation_data, out / "data")
         final = dict(trainer.history[-1]["evaluation"])
         for name, dataset in validations.items():
             final[name] = evaluate(model, *time_first(dataset, run.model))
@@ -83,6 +80,18 @@ def execute(
     return directory
 
 
+def obtain_all(names: Sequence[str], recipes: Sequence[DataRecipe], directory: Path) -> dict[str, Dataset]:
+    """Data sets by name, made first where they are missing."""
+    return {name: obtain(recipe, directory) for name, recipe in zip(names, recipes, strict=True)}
+
+
+def run_behind(path: Path) -> RunConfig:
+    """The run that left this model file in its directory."""
+    if not path.exists():
+        raise FileError(f"there is no {path}; give the directory of a finished run, as `gatel0rd run` leaves it")
+    return from_json(RunConfig, load_arrays(path, kind="model")[1]["run"])
+
+
 def measure_again(directory: Path) -> Path:
     """Bring the measures of a finished run up to date with this code; its training is left as it is."""
     path = directory / "record.json"
@@ -91,10 +100,7 @@ def measure_again(directory: Path) -> Path:
     with exclusive(directory), one_thread():
         record = json.loads(path.read_text())
         run = from_json(RunConfig, record["run"])
-        evaluations = {
-            name: obtain(recipe, directory.resolve().parent.parent / "data")
-            for name, recipe in zip(run.evaluation_names, run.evaluation_data, strict=True)
-        }
+        evaluations = obtain_all(run.evaluation_names, run.evaluation_data, directory.resolve().parent.parent / "data")
         model = load_model(directory / "model.safetensors")
         record["measures"] = rounded(measure(run.scenario, model, evaluations))
         record["code"]["measured"] = code_commit()

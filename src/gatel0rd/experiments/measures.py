@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gatel0rd.data import Dataset
 from gatel0rd.models import Rollout, WorldModel
-from gatel0rd.training import SEQUENCES_AT_ONCE, time_first
+from gatel0rd.training import join_gates, run_in_parts, time_first
 
 Measures = dict[str, Any]
 Events = dict[str, NDArray[np.bool_]]
@@ -20,20 +20,15 @@ TOLERANCES = (1, 3)
 
 
 @torch.no_grad()
-def run_in_parts(model: WorldModel, data: Dataset, *, free: bool) -> list[Rollout]:
+def rollouts(model: WorldModel, data: Dataset, *, free: bool) -> list[Rollout]:
     """Predictions for every sequence: on its own after the first inputs, or fed with real inputs throughout."""
-    observations, actions = time_first(data, model.config)
-    run = model.free_run if free else model.forward
-    parts = zip(observations[:-1].split(SEQUENCES_AT_ONCE, 1), actions[:-1].split(SEQUENCES_AT_ONCE, 1), strict=True)
-    return [run(o, a) for o, a in parts]
+    return run_in_parts(model.free_run if free else model.forward, *time_first(data, model.config))
 
 
 def open_gates(model: WorldModel, data: Dataset, *, free: bool) -> NDArray[np.bool_] | None:
     """Which gates are open at which input, [N, T-1, H]; None for a model without gates."""
-    gates = [rollout.gates for rollout in run_in_parts(model, data, free=free)]
-    if gates[0] is None:
-        return None
-    return np.concatenate([(part > 0).numpy().swapaxes(0, 1) for part in gates if part is not None])
+    gates = join_gates(rollouts(model, data, free=free))
+    return None if gates is None else (gates > 0).numpy().swapaxes(0, 1)
 
 
 def gating(model: WorldModel, data: Dataset, events: NDArray[np.bool_]) -> Measures | None:
@@ -78,6 +73,7 @@ def event_match(is_open: NDArray[np.bool_], events: Events, counted: NDArray[np.
     is_open = is_open & counted
     opens = is_open & ~np.concatenate([np.zeros_like(is_open[:, :1]), is_open[:, :-1]], axis=1)
     padded = np.concatenate([is_open, np.zeros_like(is_open[:, :1])], axis=1)  # the last observation is no input
+    near_open = {tolerance: widened(padded, tolerance) for tolerance in TOLERANCES}
     match: Measures = {
         "open_times": share(is_open[counted]),
         "openings_per_sequence": float(opens.sum(axis=1).mean()),
@@ -87,13 +83,12 @@ def event_match(is_open: NDArray[np.bool_], events: Events, counted: NDArray[np.
         found: Measures = {"count": int(times.sum())}
         for tolerance in TOLERANCES:
             near_event = widened(times, tolerance)[:, :-1]
-            near_open = widened(padded, tolerance)
             found[str(tolerance)] = {
                 "precision": share(near_event[is_open]),
                 "opening_precision": share(near_event[opens]),
                 "precision_by_chance": share(near_event[counted]),
-                "recall": share(near_open[times]),
-                "recall_by_chance": share(near_open[:, :-1][counted]),
+                "recall": share(near_open[tolerance][times]),
+                "recall_by_chance": share(near_open[tolerance][:, :-1][counted]),
             }
         match["events"][kind] = found
     return match
@@ -202,7 +197,7 @@ def shepherd_examples(data: Dataset) -> dict[str, int]:
 
 def reappearance(model: WorldModel, data: Dataset) -> dict[str, float]:
     """Squared error of the sheep's predicted x when it reappears, real inputs being fed in until then (Fig. 5b)."""
-    predictions = torch.cat([rollout.predictions for rollout in run_in_parts(model, data, free=False)], dim=1).numpy()
+    predictions = torch.cat([rollout.predictions for rollout in rollouts(model, data, free=False)], dim=1).numpy()
     sequence = np.flatnonzero(data.labels["reappearance"] > 0)
     time = data.labels["reappearance"][sequence]
     sheep_x = 4

@@ -15,9 +15,9 @@ from gatel0rd.analysis.records import wilson
 from gatel0rd.config import Preset, from_json
 from gatel0rd.data import GENERATORS
 from gatel0rd.experiments.animation import SCENE_HEIGHT, Frame, check_ending, compose, title_of, write_film
-from gatel0rd.experiments.execute import exclusive, one_thread
+from gatel0rd.experiments.execute import exclusive, one_thread, run_behind
 from gatel0rd.experiments.registry import RunConfig
-from gatel0rd.files import FileError, load_arrays, write_json
+from gatel0rd.files import FileError, write_json
 from gatel0rd.models import load_model
 from gatel0rd.planning import ICEM, WORLDS, Herding, LearnedForesight, RemoteControl, TrueForesight, World, control
 
@@ -42,8 +42,7 @@ def plan_episodes(
         model: directory of a finished run, or ``ground-truth``.
         film: where to write a film of the first episode, ``.gif`` or ``.webp``.
     """
-    if scenario not in WORLDS:
-        raise ValueError(f"there is nothing to plan in {scenario!r}; there is {', '.join(WORLDS)}")
+    check_planned(scenario)
     if episodes < 1:
         raise ValueError(f"episodes is {episodes}; expected at least 1")
     if film is not None:
@@ -54,7 +53,7 @@ def plan_episodes(
         path = Path(model) / "model.safetensors"
         if not path.exists():
             raise FileError(f"there is no {path}; give the directory of a finished run, or {GROUND_TRUTH}")
-        run = from_json(RunConfig, load_arrays(path, kind="model")[1]["run"])
+        run = run_behind(path)
         if run.scenario != scenario:
             raise ValueError(f"{model} is a model of {run.scenario}; it cannot plan in {scenario}")
         preset, name = run.preset, title_of(run)
@@ -99,8 +98,7 @@ def plan_over_training(
     if not path.exists():
         raise FileError(f"there is no {path}; only with finished runs can be planned")
     run = from_json(RunConfig, json.loads(path.read_text())["run"])
-    if run.scenario not in WORLDS:
-        raise ValueError(f"there is nothing to plan in {run.scenario!r}; there is {', '.join(WORLDS)}")
+    check_planned(run.scenario)
     files = sorted((directory / "snapshots").glob("*.safetensors")) or [directory / "model.safetensors"]
     epochs = [int(file.stem) if file.stem.isdigit() else run.train.epochs for file in files]
     limit = WORLDS[run.scenario].task.limit
@@ -127,6 +125,12 @@ def plan_over_training(
         }
         write_json(path, record)
     return path
+
+
+def check_planned(scenario: str) -> None:
+    """Scenarios without a task are an error."""
+    if scenario not in WORLDS:
+        raise ValueError(f"there is nothing to plan in {scenario!r}; there is {', '.join(WORLDS)}")
 
 
 def make_world(scenario: str, preset: Preset) -> World:

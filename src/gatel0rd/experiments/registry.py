@@ -18,7 +18,7 @@ from gatel0rd.config import (
     WorldModelConfig,
     content_hash,
 )
-from gatel0rd.data import VERSIONS
+from gatel0rd.data import version_of
 from gatel0rd.experiments.profiles import PROFILES, Profile, compressed_decay
 
 ViewKind = Literal[
@@ -99,6 +99,21 @@ class Scenario:
     evaluations: dict[str, dict[str, tuple[str, str]]]
     validations: dict[str, dict[str, tuple[str, str]]]
     effect_share: float = 0.0
+
+    def recipe(
+        self, policy: str, split: str, *, preset: Preset, sequences: int | None = None, seed: int = 0
+    ) -> DataRecipe:
+        """The recipe of one split, of the paper's size if no number of sequences is given."""
+        return DataRecipe(
+            scenario=self.name,
+            policy=policy,
+            split=split,
+            sequences=self.splits[split] if sequences is None else sequences,
+            steps=self.steps,
+            preset=preset,
+            seed=seed,
+            version=version_of(self.name),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,15 +216,7 @@ def plan_run(
 
     def recipe(policy: str, split: str) -> DataRecipe:
         sequences = min(scenario.splits[split], profile.sequences or scenario.splits[split])
-        return DataRecipe(
-            scenario=scenario.name,
-            policy=policy,
-            split=split,
-            sequences=sequences,
-            steps=scenario.steps,
-            preset=preset,
-            version=VERSIONS.get(scenario.name, 1),
-        )
+        return scenario.recipe(policy, split, preset=preset, sequences=sequences)
 
     evaluations = scenario.evaluations[experiment.policy]
     validations = scenario.validations[experiment.policy]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -17,10 +19,7 @@ def evaluate(model: WorldModel, observations: Tensor, actions: Tensor) -> dict[s
 
     Shape: observations [T, B, O], actions [T, B, A] (the last action has no successor and is not used).
     """
-    rollouts = [
-        model.free_run(o[:-1], a[:-1])
-        for o, a in zip(observations.split(SEQUENCES_AT_ONCE, 1), actions.split(SEQUENCES_AT_ONCE, 1), strict=True)
-    ]
+    rollouts = run_in_parts(model.free_run, observations, actions)
     predictions = torch.cat([rollout.predictions for rollout in rollouts], dim=1)
     measures = {"error": (predictions - observations[1:]).double().square().mean().item()}
     gates = join_gates(rollouts)
@@ -29,6 +28,12 @@ def evaluate(model: WorldModel, observations: Tensor, actions: Tensor) -> dict[s
         measures["open_times"] = open_times(gates).item()
         measures["dims_used"] = dims_used(gates).item()
     return measures
+
+
+def run_in_parts(run: Callable[[Tensor, Tensor], Rollout], observations: Tensor, actions: Tensor) -> list[Rollout]:
+    """``run`` on some sequences at a time; the last step has no successor and is left out."""
+    parts = zip(observations.split(SEQUENCES_AT_ONCE, 1), actions.split(SEQUENCES_AT_ONCE, 1), strict=True)
+    return [run(o[:-1], a[:-1]) for o, a in parts]
 
 
 def join_gates(rollouts: list[Rollout]) -> Tensor | None:
