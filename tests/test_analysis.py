@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gatel0rd.analysis import figures, tables
@@ -164,16 +165,27 @@ def test_confidence_intervals_are_wilsons():
 
 
 def test_planning_is_shown_over_training_and_at_its_end():
-    outcome = {"episodes": 10, "seed": 0, "epochs": [5, 10], "success": [0.2, 0.5], "reached": []}
-    records = [Record(Path("p"), record(0, 0.1).content | {"planning": outcome})]
-    lines = [Line("gatel0rd", "GateL0RD", "gatel0rd", records), ALONE]
+    def planned(seed, *success, epochs=(5, 10)):
+        outcome = {"episodes": [4, 10], "seed": 0, "epochs": list(epochs), "success": list(success), "reached": []}
+        content = record(seed, 0.1).content
+        run = content["run"] | {"train": content["run"]["train"] | {"epochs": 10}}
+        return Record(Path("p"), content | {"run": run, "planning": outcome})
+
+    alone = Line("lstm", "LSTM", "lstm", [planned(0, 0.0, 0.5), planned(1, 0.0, 0.9, epochs=(2, 5))])
+    lines = [Line("gatel0rd", "GateL0RD", "gatel0rd", [planned(0, 0.2, 0.5), planned(1, 0.6, 0.7)]), alone, ALONE]
+    every = "50% (24% to 76%, 10 episodes)"
     assert tables.planning_table(lines).rows == [
-        ["GateL0RD", "50%", "24% to 76%", "10, 1 seed"],
-        ["GRU", "–", "–", "–"],
+        ["GateL0RD", "60% ± 10% (2 seeds)", f"{every}; 70% (40% to 89%, 10 episodes)"],
+        ["LSTM", "50% (1 seed)", every],  # seed 1 is not planned with to the end
+        ["GRU", "– (0 seeds)", "–"],
     ]
     figure = figures.planning(lines, title="t")
-    (curve,) = figure.axes[0].lines
-    assert curve.get_xdata().tolist() == [5, 10] and curve.get_ydata().tolist() == [0.2, 0.5]
+    curve, _ = figure.axes[0].lines
+    assert curve.get_xdata().tolist() == [5, 10]
+    np.testing.assert_allclose(curve.get_ydata(), [0.4, 0.6])
+    band, binomial = (collection.get_paths()[0].get_extents() for collection in figure.axes[0].collections)
+    assert (band.ymin, band.ymax) == pytest.approx((0.2, 0.7))  # 0.4 and 0.6 with errors 0.2 and 0.1
+    assert binomial.ymax == pytest.approx(0.5 + np.sqrt(0.25 / 10))
     figures.close(figure)
 
 

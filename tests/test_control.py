@@ -12,12 +12,13 @@ from gatel0rd.config import CellConfig, WorldModelConfig
 from gatel0rd.envs import robot_remote_control as rooms
 from gatel0rd.envs.shepherd import Shepherd
 from gatel0rd.models import WorldModel
-from gatel0rd.planning import ICEMConfig
+from gatel0rd.planning import ICEM, ICEMConfig
 from gatel0rd.planning.control import control
 from gatel0rd.planning.foresight import LearnedForesight, TrueForesight
 from gatel0rd.planning.tasks import Herding, RemoteControl
 
 E, N, T = 3, 4, 6
+EASY = {RemoteControl: ICEMConfig(horizon=30, samples=64), Herding: ICEMConfig(horizon=70, samples=64)}
 
 
 @pytest.mark.parametrize("cell", ["gatel0rd", "lstm"])
@@ -62,21 +63,34 @@ def test_futures_in_parts_are_the_same_futures(monkeypatch):
     np.testing.assert_allclose(foresight.predict(candidates), whole, atol=1e-6)
 
 
+def solved(world, episodes, seed):
+    """Actions of episodes in which everything happens: the true world planned them to the end."""
+    done = control(
+        world, TrueForesight(world), episodes=episodes, generator=np.random.default_rng(seed), config=EASY[type(world)]
+    )
+    assert (done.reached > 0).all()
+    return done
+
+
 @pytest.mark.parametrize("world", [RemoteControl(), Herding()], ids=["rrc", "shepherd"])
 def test_simulated_futures_are_what_happens(world):
-    generator = np.random.default_rng(2)
-    world.reset(E, generator)
-    actions = generator.uniform(-1, 1, (T, E, world.task.action_size))
-    futures = world.simulate(np.repeat(actions.swapaxes(0, 1)[:, None], N, axis=1))
+    done = solved(world, E, seed=4)
+    generator = np.random.default_rng(4)
+    ICEM(*world.bounds(), episodes=E, generator=generator)  # which takes its random numbers first
+    np.testing.assert_array_equal(world.reset(E, generator), done.observations[0])
+    futures = world.simulate(np.repeat(done.actions.swapaxes(0, 1)[:, None], N, axis=1))
     assert (futures == futures[:, :1]).all()
-    for t in range(T):
-        observations, _ = world.step(actions[t])
+    for t in range(len(done.actions)):
+        observations, _ = world.step(done.actions[t])
         np.testing.assert_array_equal(futures[:, 0, t], observations)
+        going = done.steps > t
+        np.testing.assert_array_equal(done.observations[t + 1, going], observations[going])
 
 
 def test_the_worlds_are_the_environments():
-    world, env = Herding(), Shepherd(lever_radius=0.3, cage_radius=0.15)
-    generator = np.random.default_rng(3)
+    world = Herding()
+    done = solved(world, 1, seed=0)
+    generator = np.random.default_rng(0)
     world.reset(1, generator)
     state = world.world
     start = {
@@ -85,22 +99,70 @@ def test_the_worlds_are_the_environments():
         "wall": state.wall[0],
         "velocity": state.velocity[0],
     }
+    env = Shepherd(lever_radius=0.3, cage_radius=0.15)
     env.reset(options=start)
-    for _ in range(40):
-        action = generator.uniform(-1, 1, 3)
-        observations, caught = world.step(action[None])
-        observation, _, terminated, _, _ = env.step(action)
-        np.testing.assert_array_equal(observations[0], observation)
-        assert caught[0] == terminated
+    for t in range(done.steps[0]):
+        observation, _, terminated, _, _ = env.step(done.actions[t, 0])
+        np.testing.assert_array_equal(done.observations[t + 1, 0], observation)
+        assert terminated == (t + 1 == done.reached[0])
+    assert len(np.unique(done.observations[:, 0, 5])) > 5  # the sheep was seen, and hidden, and seen again
     world, env = RemoteControl(), rooms.RobotRemoteControl(control_radius=0.15, goal_radius=0.15)
-    (observation,) = world.reset(1, generator)
-    env.reset(options={"agent": observation[:2], "robot": observation[2:]})
-    for _ in range(40):
-        action = generator.uniform(-1, 1, 2)
-        observations, reached = world.step(action[None])
-        observation, _, terminated, _, _ = env.step(action)
-        np.testing.assert_array_equal(observations[0], observation)
-        assert reached[0] == terminated
+    done = solved(world, 1, seed=0)
+    env.reset(options={"agent": done.observations[0, 0, :2], "robot": done.observations[0, 0, 2:]})
+    for t in range(done.steps[0]):
+        observation, _, terminated, _, _ = env.step(done.actions[t, 0])
+        np.testing.assert_array_equal(done.observations[t + 1, 0], observation)
+        assert terminated == (t + 1 == done.reached[0])
+    assert not np.array_equal(done.observations[0, 0, 2:], done.observations[-1, 0, 2:])  # the robot was moved
+
+
+@pytest.mark.parametrize("kind", ["true", "learned"])
+def test_an_episode_takes_the_same_course_alone(kind):
+    torch.manual_seed(0)
+    model = WorldModel(WorldModelConfig(observation_size=7, action_size=3, init_steps=2))
+
+    def run(only):
+        world = Herding()
+        foresight = TrueForesight(world) if kind == "true" else LearnedForesight(model)
+        generator = np.random.default_rng(1)
+        return control(world, foresight, episodes=5, generator=generator, config=EASY[Herding], only=only)
+
+    together, some = run(None), run(np.array([1, 4]))
+    for column, episode in enumerate((1, 4)):
+        steps = some.steps[column]
+        assert steps == together.steps[episode] and some.reached[column] == together.reached[episode]
+        np.testing.assert_array_equal(
+            some.observations[: steps + 1, column], together.observations[: steps + 1, episode]
+        )
+    if kind == "true":
+        assert len(set(together.steps)) > 1  # episodes that end earlier leave the others alone
+
+
+def test_finished_episodes_are_not_planned_any_more():
+    world, planned = RemoteControl(), []
+    done = control(
+        world,
+        TrueForesight(world),
+        episodes=6,
+        generator=np.random.default_rng(0),
+        config=EASY[RemoteControl],
+        watch=lambda planner, rows: planned.append(rows),
+    )
+    for t, rows in enumerate(planned):
+        np.testing.assert_array_equal(rows, np.flatnonzero(done.steps > t))
+    first = done.steps.argmin()
+    after = done.observations[done.steps[first] :, first]
+    assert (after == after[0]).all() and (done.actions[done.steps[first] :, first] == 0).all()
+
+
+def test_a_model_is_given_back_as_it_was():
+    model = WorldModel(WorldModelConfig(observation_size=4, action_size=2)).train()
+    foresight = LearnedForesight(model)
+    foresight.begin(np.zeros((2, 4)))
+    candidates = np.zeros((2, 3, 4, 2))
+    np.testing.assert_array_equal(foresight.predict(candidates), foresight.predict(candidates))  # without noise
+    foresight.advance(np.zeros((2, 2)), np.zeros((2, 4)))
+    assert model.training and all(part.training for part in model.modules())
 
 
 def test_costs_by_hand():

@@ -15,9 +15,9 @@ from gatel0rd.experiments.catalogue import catalogue
 from gatel0rd.experiments.execute import curves, exclusive, execute, measure_again, rounded
 from gatel0rd.experiments.planning import plan_over_training
 from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.registry import RunConfig, experiments, find, is_finished, plan
+from gatel0rd.experiments.registry import RunConfig, experiments, find, is_planned, plan
 from gatel0rd.experiments.report import make_report
-from gatel0rd.experiments.runner import run_all
+from gatel0rd.experiments.runner import Work, remaining_seconds, run_all
 from gatel0rd.files import FileError
 from gatel0rd.models import load_model
 
@@ -26,9 +26,7 @@ IDS = list(experiments())
 
 class Silent:
     def __init__(self):
-        self.ends = {}
-
-        self.data = {}
+        self.ends, self.data, self.plans = {}, {}, {}
 
     def generated(self, recipe, done, total):
         self.data[recipe.name] = (done, total)
@@ -36,6 +34,9 @@ class Silent:
     def started(self, index, run): ...
 
     def progressed(self, index, metrics): ...
+
+    def planned(self, index, done, total):
+        self.plans[index] = (done, total)
 
     def ended(self, index, error):
         self.ends[index] = error
@@ -56,8 +57,11 @@ def test_every_experiment_runs_and_reports(experiment_id, out, monkeypatch):
     experiment = find(experiment_id)
     runs = plan(experiment, profile="smoke", seeds=[0])
     display = Silent()
-    missing = [run for run in runs if not is_finished(run, out)]
-    assert run_all(missing, out, workers=1, resume=False, display=display) == []
+    monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
+    work = Work(out=out, planning=PROFILES["smoke"] if experiment.plans else None)
+    missing = [run for run in runs if remaining_seconds(run, work) > 0]
+    assert run_all(missing, work, workers=1, display=display) == []
+    assert not any(remaining_seconds(run, work) for run in runs)
     assert all(error is None for error in display.ends.values())
     for run in runs:
         directory = out / run.directory_name
@@ -69,18 +73,44 @@ def test_every_experiment_runs_and_reports(experiment_id, out, monkeypatch):
         assert ("test.reappearance" in record["curves"]) == (run.scenario == "shepherd")
         assert (record["measures"]["gating"] is None) == (run.model.cell.name != "gatel0rd")
         assert load_model(directory / "model.safetensors").config == run.model
-    if experiment.plans:
-        monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
-        for run in runs:
-            record = json.loads(plan_over_training(out / run.directory_name, episodes=2).read_text())
-            assert record["planning"]["epochs"] == [1, 2, 3, 4] and len(record["planning"]["reached"]) == 2
-            assert record["group"] == run.group
+        if experiment.plans:
+            assert record["planning"]["epochs"] == [1, 2, 3, 4] and record["planning"]["episodes"] == [1, 1, 1, 2]
+            assert len(record["planning"]["reached"]) == 2 and record["group"] == run.group
     page = make_report([out], out / "report", [experiment_id])
     text = page.read_text()
     assert experiment.title in text
     for artefact in experiment.artefacts:
         assert artefact in text
     assert text.count("<figure>") + text.count("<table>") == len(experiment.views)
+
+
+def test_planning_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+    monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
+    run, profile = small_run("rrc/planning"), replace(PROFILES["smoke"], episodes=3, course_episodes=2)
+    directory, twin = execute(run, tmp_path / "whole"), execute(run, tmp_path / "parts")
+    whole = plan_over_training(directory, episodes=3, course_episodes=2)
+
+    def stop_in_the_third(done, total):
+        if done > total // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plan_over_training(twin, episodes=3, course_episodes=2, on_step=stop_in_the_third)
+    assert json.loads((twin / "record.json").read_text())["planning"]["epochs"] == [1, 2]
+    assert not is_planned(run, tmp_path / "parts", profile)
+    steps = []
+    parts = plan_over_training(twin, episodes=3, course_episodes=2, on_step=lambda done, total: steps.append(done))
+    assert min(steps) > 100  # the first two models are not planned with again
+    assert json.loads(parts.read_text())["planning"] == json.loads(whole.read_text())["planning"]
+    assert is_planned(run, tmp_path / "parts", profile)
+    assert not is_planned(run, tmp_path / "parts", replace(profile, episodes=4))
+    with pytest.raises(FileError, match="only with finished runs can be planned"):
+        plan_over_training(tmp_path / "nowhere", episodes=3, course_episodes=2)
+
+
+def test_planning_is_part_of_what_an_experiment_costs():
+    costs = {entry["id"]: entry["core_seconds_per_seed"]["quick"] for entry in catalogue()}
+    assert costs["rrc/planning"] == costs["rrc/random"] + round(4 * 0.2 * (9 * 30 + 100))
 
 
 def test_the_papers_settings_are_in_the_plan():
@@ -214,7 +244,7 @@ def test_workers_give_the_records_of_one_process_and_survive_a_bad_run(out, tmp_
     good = small_run()
     bad = replace(good, train=replace(good.train, learning_rate=1e30, clip_norm=1e30))
     display = Silent()
-    failures = run_all([bad, good], tmp_path, workers=2, resume=False, display=display)
+    failures = run_all([bad, good], Work(out=tmp_path), workers=2, display=display)
     assert [failure.run for failure in failures] == [bad]
     assert "the loss became" in failures[0].error
     assert display.ends[1] is None

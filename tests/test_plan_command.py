@@ -6,8 +6,11 @@ import pytest
 from PIL import Image
 
 from gatel0rd.cli import main
-from gatel0rd.experiments.execute import execute
+from gatel0rd.config import WorldModelConfig
+from gatel0rd.experiments.execute import execute, run_behind
 from gatel0rd.experiments.registry import find, plan
+from gatel0rd.files import FileError
+from gatel0rd.models import WorldModel, save_model
 
 
 @pytest.fixture(scope="module", params=["rrc/latents", "shepherd/latents"])
@@ -27,8 +30,11 @@ def test_a_run_plans_and_is_filmed(run_directory, tmp_path, capsys, monkeypatch)
     found = json.loads(outcome.read_text())
     assert found["episodes"] == len(found["reached"]) == 2
     assert found["success_rate"] == sum(step >= 0 for step in found["reached"]) / 2
+    assert f"wrote {outcome}" in shown.replace("\n", "")
     with Image.open(film) as frames:
-        assert frames.is_animated and frames.n_frames > 5
+        steps = found["reached"][0] if found["reached"][0] >= 0 else {"rrc": 50, "shepherd": 60}[scenario]
+        waits = {"rrc": 0, "shepherd": 1}[scenario]  # steps until the model has seen enough
+        assert frames.n_frames == steps - waits + 1
 
 
 @pytest.mark.parametrize(
@@ -37,6 +43,8 @@ def test_a_run_plans_and_is_filmed(run_directory, tmp_path, capsys, monkeypatch)
         (["billiard"], "there is nothing to plan in 'billiard'; there is rrc, shepherd"),
         (["rrc", "--model", "nowhere"], "give the directory of a finished run, or ground-truth"),
         (["rrc", "--episodes", "0"], "episodes is 0; expected at least 1"),
+        (["rrc", "--seed", "-1"], "seed is -1; expected 0 or more"),
+        (["rrc", "--episodes", "2", "--filmed", "2"], "episode 2 is to be filmed; there are 2, counted from 0"),
         (["rrc", "--render", "film.mp4"], "films are written as .gif or .webp"),
     ],
 )
@@ -45,6 +53,22 @@ def test_impossible_plans_are_one_line(words, message, capsys):
         main(["plan", *words])
     assert stop.value.code == 2
     assert message in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_any_episode_of_the_true_world_is_filmed(tmp_path, monkeypatch):
+    monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [64, 40])
+    film, outcome = tmp_path / "plan.webp", tmp_path / "plan.json"
+    main(["plan", "rrc", "--episodes", "3", "--render", str(film), "--filmed", "2", "--json", str(outcome)])
+    reached = json.loads(outcome.read_text())["reached"]
+    with Image.open(film) as frames:
+        assert frames.n_frames == (reached[2] if reached[2] >= 0 else 50) + 1
+        assert frames.height < 260  # there is no memory to be drawn below the scenes
+
+
+def test_a_model_file_without_its_run_is_an_error(tmp_path):
+    save_model(tmp_path / "model.safetensors", WorldModel(WorldModelConfig(observation_size=4, action_size=2)))
+    with pytest.raises(FileError, match="does not say which run it is from"):
+        run_behind(tmp_path / "model.safetensors")
 
 
 def test_a_model_of_another_world_is_an_error(run_directory, capsys):

@@ -30,6 +30,27 @@ def test_an_environment_goes_back_to_an_earlier_state():
     np.testing.assert_array_equal(first, future())
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", ["InvertedDoublePendulum-v5", "Hopper-v5", "Reacher-v5"])
+def test_a_simulation_goes_back_exactly(name, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "disabled")
+    env = gymnasium.make(name)
+    env.reset(seed=0)
+    for _ in range(8):
+        env.unwrapped.step(np.full(env.action_space.shape, 0.3, dtype=np.float32))
+    snapshots = Snapshots(env)
+    state = snapshots.take()
+
+    def future():
+        torques = np.random.default_rng(1).uniform(-1, 1, (12, *env.action_space.shape)).astype(np.float32)
+        return np.array([env.unwrapped.step(torque)[0] for torque in torques])
+
+    first = future()
+    for _ in range(2):
+        snapshots.put_back(state)
+        np.testing.assert_array_equal(first, future())
+
+
 def test_costs_are_rewards_and_looking_ahead_changes_nothing():
     env = gymnasium.make("Pendulum-v1")
     env.reset(seed=1)

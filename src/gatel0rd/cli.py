@@ -81,9 +81,7 @@ def run(
         preset=preset,
         epochs=epochs,
     )
-    train(runs, out, workers=workers, resume=resume)
-    if experiment.plans:
-        plan_with([out / entry.directory_name for entry in runs], profile)
+    train(runs, out, workers=workers, resume=resume, planning=profile if experiment.plans else None)
     console.print(f"Look at the results: gatel0rd report {id} --out {out}")
 
 
@@ -131,6 +129,8 @@ def measure(
     """Measure finished runs again, when this version measures more than the one that trained them."""
     from gatel0rd.experiments.execute import measure_again
 
+    if not runs:
+        raise ValueError("no runs were given; expected directories of finished runs, as in runs/rrc/*")
     for directory in runs:
         console.print(f"updated {measure_again(directory)}")
 
@@ -162,7 +162,8 @@ def plan(
     episodes: Annotated[int, arg(metavar="N", help="Episodes, planned side by side.")] = 100,
     seed: Annotated[int, arg(metavar="S", help="Of the starts and of the planner.")] = 0,
     preset: Annotated[Preset, arg(help="Rules of the true world; a run brings its own.")] = "text",
-    render: Annotated[Path | None, arg(metavar="FILE", help="Film the first episode, GIF or WebP.")] = None,
+    render: Annotated[Path | None, arg(metavar="FILE", help="Film an episode, GIF or WebP.")] = None,
+    filmed: Annotated[int, arg(metavar="K", help="Which episode to film, counted from 0.")] = 0,
     json: Annotated[Path | None, arg(metavar="FILE", help="Write the outcome to this file as JSON.")] = None,
 ) -> None:
     """Control a world with iCEM and a model's memory, and say how often it succeeds."""
@@ -178,6 +179,7 @@ def plan(
             seed=seed,
             preset=preset,
             film=render,
+            filmed=filmed,
             on_step=lambda done, total: progress.update(task, completed=done, total=total),
         )
     low, high = outcome["confidence"]
@@ -191,6 +193,7 @@ def plan(
         console.print(f"wrote {render}")
     if json is not None:
         write_json(json, outcome)
+        console.print(f"wrote {json}")
 
 
 def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> None:
@@ -250,44 +253,30 @@ def bench(
         save_as(ratios(rows, title=f"Ratios on {processor()}"), plot)
 
 
-def train(runs: Sequence[Any], out: Path, *, workers: int | None, resume: bool) -> None:
-    """Say what is to come, execute the runs with a live display, and fail if one of them failed."""
+def train(runs: Sequence[Any], out: Path, *, workers: int | None, resume: bool, planning: str | None = None) -> None:
+    """Say what is to come, execute the runs with a live display, and fail if one of them failed.
+
+    Args:
+        planning: a profile, to plan as many episodes with each run as it says.
+    """
     from gatel0rd.experiments.display import LiveDisplay
-    from gatel0rd.experiments.registry import estimated_seconds, is_finished
-    from gatel0rd.experiments.runner import run_all
+    from gatel0rd.experiments.profiles import PROFILES
+    from gatel0rd.experiments.runner import Work, remaining_seconds, run_all
 
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; expected at least 1")
-    missing = [entry for entry in runs if not is_finished(entry, out)]
+    work = Work(out=out, resume=resume, planning=None if planning is None else PROFILES[planning])
+    seconds = {index: remaining_seconds(entry, work) for index, entry in enumerate(runs)}
+    missing = [entry for index, entry in enumerate(runs) if seconds[index] > 0]
     count = min(workers or os.cpu_count() or 1, max(1, len(missing)))
-    work = sum(estimated_seconds(entry) for entry in missing) / count
     console.print(
         f"{len(runs)} runs, {len(runs) - len(missing)} of them finished before; "
-        f"about {duration(work)} on {count} process{'es' if count > 1 else ''}, in {out}"
+        f"about {duration(sum(seconds.values()) / count)} on {count} process{'es' if count > 1 else ''}, in {out}"
     )
     with LiveDisplay(len(missing), console) as display:
-        failures = run_all(missing, out, workers=count, resume=resume, display=display)
+        failures = run_all(missing, work, workers=count, display=display)
     if failures:
         raise SystemExit(f"gatel0rd: {len(failures)} of {len(missing)} runs failed")
-
-
-def plan_with(directories: Sequence[Path], profile: str) -> None:
-    """Plan episodes with finished runs, where that has not been done yet."""
-    from gatel0rd.experiments.planning import plan_over_training
-    from gatel0rd.experiments.profiles import PROFILES
-
-    episodes = PROFILES[profile].episodes
-    with step_progress() as progress:
-        for directory in directories:
-            if '"planning":' in (directory / "record.json").read_text():
-                continue
-            task = progress.add_task(f"planning with {directory.name}")
-            plan_over_training(
-                directory,
-                episodes=episodes,
-                on_step=lambda done, total, task=task: progress.update(task, completed=done, total=total),  # type: ignore[misc]
-            )
-            console.print(f"{directory.name}: {episodes} episodes planned with each of its models")
 
 
 def step_progress() -> Any:

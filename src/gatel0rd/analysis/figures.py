@@ -197,7 +197,7 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
 
 @styled
 def planning(lines: Sequence[Line], *, title: str) -> Figure:
-    """Success rate over epochs, mean over seeds with the standard error over all episodes."""
+    """Success rate over epochs: mean and standard error over seeds, or over episodes where there is one seed."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
@@ -205,13 +205,18 @@ def planning(lines: Sequence[Line], *, title: str) -> Figure:
         outcomes = [record.content["planning"] for record in line.records if "planning" in record.content]
         if not outcomes:
             continue
-        epochs, episodes = outcomes[0]["epochs"], outcomes[0]["episodes"]
-        same = [outcome["success"] for outcome in outcomes if outcome["epochs"] == epochs]
-        mean = np.mean(same, axis=0)
-        error = np.sqrt(mean * (1 - mean) / (episodes * len(same)))
+        epochs = outcomes[0]["epochs"]
+        same = [outcome for outcome in outcomes if outcome["epochs"] == epochs]
+        success = np.array([outcome["success"] for outcome in same])  # [seeds, epochs]
+        mean = success.mean(axis=0)
+        if len(same) > 1:
+            error = success.std(axis=0, ddof=1) / np.sqrt(len(same))
+        else:
+            error = np.sqrt(mean * (1 - mean) / np.array(same[0]["episodes"]))
         color = color_of(line, lines)
-        seeds = f"{len(same)} seed{'s' * (len(same) > 1)}"
-        axes.plot(epochs, mean, ".-", color=color, linewidth=1.6, label=f"{line.label} ({seeds}, {episodes} episodes)")
+        counts = sorted({count for outcome in same for count in outcome["episodes"]})
+        seeds = f"{len(same)} seed{'s' * (len(same) > 1)} of {' to '.join(map(str, counts))} episodes"
+        axes.plot(epochs, mean, ".-", color=color, linewidth=1.6, label=f"{line.label} ({seeds})")
         axes.fill_between(epochs, mean - error, mean + error, color=color, alpha=0.18, linewidth=0)
     if axes.has_data():
         axes.legend(fontsize=7.5)

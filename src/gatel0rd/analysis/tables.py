@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -155,19 +156,24 @@ def dims_table(lines: Sequence[Line], most: int = 5) -> Table:
 
 
 def planning_table(lines: Sequence[Line]) -> Table:
-    """Success rates after training, with 95 % intervals over all episodes of all seeds."""
+    """Success rates after training: every seed with the 95 % interval of its episodes, and their mean."""
     rows = []
     for line in lines:
-        outcomes = [record.content["planning"] for record in line.records if "planning" in record.content]
-        row = [line.label, "–", "–", "–"]
-        if outcomes:
-            count = sum(outcome["episodes"] for outcome in outcomes)
-            successes = sum(outcome["success"][-1] * outcome["episodes"] for outcome in outcomes)
-            low, high = wilson(successes, count)
-            seeds = f"{count}, {len(outcomes)} seed{'s' * (len(outcomes) > 1)}"
-            row = [line.label, f"{successes / count:.0%}", f"{low:.0%} to {high:.0%}", seeds]
-        rows.append(row)
-    return Table(["network", "success", "95 % interval", "episodes"], rows)
+        cells, rates = [], []
+        for record in sorted(line.records, key=lambda record: record.seed):
+            outcome = record.content.get("planning")
+            if outcome is None or outcome["epochs"][-1] != record.run["train"]["epochs"]:
+                continue
+            rate, episodes = outcome["success"][-1], outcome["episodes"][-1]
+            low, high = wilson(rate * episodes, episodes)
+            cells.append(f"{rate:.0%} ({low:.0%} to {high:.0%}, {episodes} episodes)")
+            rates.append(rate)
+        summary = summarise(rates)
+        mean = "–" if summary is None else f"{summary.mean:.0%}"
+        if summary is not None and summary.seeds > 1:
+            mean += f" ± {summary.deviation / math.sqrt(summary.seeds):.0%}"
+        rows.append([line.label, f"{mean} ({len(rates)} seed{'s' * (len(rates) != 1)})", "; ".join(cells) or "–"])
+    return Table(["network", "success, mean ± standard error", "every seed, with its 95 % interval"], rows)
 
 
 def grid_table(lines: Sequence[Line], metric: str) -> Table:

@@ -83,7 +83,9 @@ def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int],
     return frames
 
 
-def compose(pair: list[Frame], titles: tuple[str, str], content: dict[str, Any] | None) -> Frame:
+def compose(
+    pair: list[Frame], titles: tuple[str, str], content: dict[str, Any] | None, *, with_chart: bool = True
+) -> Frame:
     """Two scenes with their titles, and below them the lamps of the gates and the latent states, if there are any."""
     from PIL import Image, ImageDraw, ImageFont
 
@@ -94,6 +96,8 @@ def compose(pair: list[Frame], titles: tuple[str, str], content: dict[str, Any] 
     draw.text(((width + GAP) // 2 + 6, 5), titles[1], "#c0392b", font)
     between, below = (np.full((*shape, 3), 255, dtype=np.uint8) for shape in ((SCENE_HEIGHT, GAP), (GAP, width)))
     scenes = np.concatenate([pair[0], between, pair[1]], axis=1)
+    if not with_chart:
+        return np.concatenate([np.asarray(strip, dtype=np.uint8), scenes])
     chart = np.full((CHART_HEIGHT, width, 3), 255, dtype=np.uint8) if content is None else _chart(content, width)
     return np.concatenate([np.asarray(strip, dtype=np.uint8), scenes, below, chart])
 

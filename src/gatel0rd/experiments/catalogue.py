@@ -6,7 +6,14 @@ from typing import Any
 
 from gatel0rd.config import DataRecipe, Preset
 from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.registry import estimated_seconds, experiments, plan, scenarios
+from gatel0rd.experiments.registry import (
+    Experiment,
+    estimated_planning_seconds,
+    estimated_seconds,
+    experiments,
+    plan,
+    scenarios,
+)
 
 
 def catalogue() -> list[dict[str, Any]]:
@@ -20,13 +27,17 @@ def catalogue() -> list[dict[str, Any]]:
             "artefacts": list(experiment.artefacts),
             "variants": [variant.name for variant in experiment.variants],
             "paper_seeds": experiment.seeds,
-            "core_seconds_per_seed": {
-                profile: round(sum(map(estimated_seconds, plan(experiment, profile=profile, seeds=[0]))))
-                for profile in PROFILES
-            },
+            "core_seconds_per_seed": {profile: round(core_seconds(experiment, profile)) for profile in PROFILES},
         }
         for experiment in experiments().values()
     ]
+
+
+def core_seconds(experiment: Experiment, profile: str) -> float:
+    """About how long one seed of an experiment takes on one core, with planning where there is any."""
+    runs = plan(experiment, profile=profile, seeds=[0])
+    planning = estimated_planning_seconds(experiment.scenario.name, PROFILES[profile]) if experiment.plans else 0.0
+    return sum(map(estimated_seconds, runs)) + planning * len(runs)
 
 
 def recipes(name: str, *, sequences: int | None, preset: Preset, seed: int) -> list[DataRecipe]:

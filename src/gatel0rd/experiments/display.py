@@ -96,6 +96,9 @@ class LiveDisplay:
         if not self.console.is_terminal and "evaluation" in metrics:
             self.console.print(f"{self.names[index]}: epoch {metrics['epoch']}, {', '.join(parts)}", highlight=False)
 
+    def planned(self, index: int, done: int, total: int) -> None:
+        self.progress.update(self.tasks[index], completed=done, total=total, state="control steps")
+
     def ended(self, index: int, error: str | None) -> None:
         self.progress.remove_task(self.tasks[index])
         self.progress.advance(self.overall)

@@ -18,14 +18,11 @@ from gatel0rd.config import DataRecipe, from_json, to_json
 from gatel0rd.data import Dataset, obtain
 from gatel0rd.engine import status
 from gatel0rd.experiments.measures import CURVE_MEASURES, measure
-from gatel0rd.experiments.registry import RunConfig, is_finished
+from gatel0rd.experiments.registry import SNAPSHOTS, RunConfig, is_finished
 from gatel0rd.files import FileError, load_arrays, write_json
 from gatel0rd.models import load_model, save_model
 from gatel0rd.planning import WORLDS
 from gatel0rd.training import Trainer, evaluate, time_first
-
-SNAPSHOTS = 10
-"""Models that are kept from the course of training, where they can be planned with."""
 
 
 def execute(
@@ -89,7 +86,10 @@ def run_behind(path: Path) -> RunConfig:
     """The run that left this model file in its directory."""
     if not path.exists():
         raise FileError(f"there is no {path}; give the directory of a finished run, as `gatel0rd run` leaves it")
-    return from_json(RunConfig, load_arrays(path, kind="model")[1]["run"])
+    metadata = load_arrays(path, kind="model")[1]
+    if "run" not in metadata:
+        raise FileError(f"{path} does not say which run it is from; give the directory of a finished run")
+    return from_json(RunConfig, metadata["run"])
 
 
 def measure_again(directory: Path) -> Path:

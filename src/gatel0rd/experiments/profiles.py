@@ -16,7 +16,8 @@ class Profile:
         most_epochs: upper limit on epochs.
         sequences: upper limit on the size of every data set.
         evaluations: how many points the curves have; None: one every 100 epochs, as in the paper.
-        episodes: how many episodes are planned with each model, where there is planning.
+        episodes, course_episodes: how many episodes are planned with the trained model, and with each one from the
+            course of training, where there is planning.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Profile:
     sequences: int | None = None
     evaluations: int | None = None
     episodes: int = 100
+    course_episodes: int = 100
 
     def scale_epochs(self, paper_epochs: int, scenario: str) -> int:
         """Epochs to train in a scenario when the paper trains ``paper_epochs``."""
@@ -42,7 +44,13 @@ PROFILES = {
     profile.name: profile
     for profile in (
         Profile(
-            name="smoke", description="seconds, for tests", most_epochs=4, sequences=256, evaluations=4, episodes=2
+            name="smoke",
+            description="seconds, for tests",
+            most_epochs=4,
+            sequences=256,
+            evaluations=4,
+            episodes=2,
+            course_episodes=1,
         ),
         Profile(
             name="demo",
@@ -51,6 +59,7 @@ PROFILES = {
             scenario_shares={"billiard": 0.03, "shepherd": 0.015},
             evaluations=25,
             episodes=20,
+            course_episodes=10,
         ),
         Profile(
             name="quick",
@@ -58,6 +67,7 @@ PROFILES = {
             epoch_share=0.5,
             scenario_shares={"billiard": 0.1, "shepherd": 0.05},
             evaluations=25,
+            course_episodes=30,
         ),
         Profile(name="paper", description="the paper's scale"),
     )

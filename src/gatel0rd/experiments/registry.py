@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,9 @@ ViewKind = Literal[
     "planning",
     "planning_table",
 ]
+
+SNAPSHOTS = 10
+"""Models that are kept from the course of training, where they can be planned with."""
 
 GRID_RATES = (0.005, 0.001, 0.0005, 0.0001, 0.00005)
 """The learning rates that the paper searches in every scenario."""
@@ -87,6 +91,7 @@ class Scenario:
         evaluations: name -> (policy, split) of the sets measured during training, per training policy.
         validations: the same for sets that are measured once, after training.
         effect_share: share of the paper's training after which the networks are known to differ.
+        episode_seconds: of planning one episode with a learned model, on the same core; 0: there is no task.
     """
 
     name: str
@@ -99,6 +104,7 @@ class Scenario:
     evaluations: dict[str, dict[str, tuple[str, str]]]
     validations: dict[str, dict[str, tuple[str, str]]]
     effect_share: float = 0.0
+    episode_seconds: float = 0.0
 
     def recipe(
         self, policy: str, split: str, *, preset: Preset, sequences: int | None = None, seed: int = 0
@@ -313,6 +319,23 @@ def is_finished(run: RunConfig, out: Path) -> bool:
     return (out / run.directory_name / "record.json").exists()
 
 
+def is_planned(run: RunConfig, out: Path, profile: Profile) -> bool:
+    """Whether as many episodes as the profile asks for were planned with the run's models."""
+    if not is_finished(run, out):
+        return False
+    outcome = json.loads((out / run.directory_name / "record.json").read_text()).get("planning")
+    if outcome is None or outcome["epochs"][-1] != run.train.epochs:
+        return False
+    *course, last = outcome["episodes"]
+    return last >= profile.episodes and all(count >= profile.course_episodes for count in course)
+
+
 def estimated_seconds(run: RunConfig) -> float:
-    """About how long a run takes on one core."""
+    """About how long a run is trained on one core."""
     return run.gradient_steps * scenarios()[run.scenario].step_seconds[run.model.cell.name]
+
+
+def estimated_planning_seconds(scenario: str, profile: Profile) -> float:
+    """About how long a run's models are planned with on one core."""
+    episodes = (SNAPSHOTS - 1) * profile.course_episodes + profile.episodes
+    return episodes * scenarios()[scenario].episode_seconds

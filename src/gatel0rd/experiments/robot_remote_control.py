@@ -22,6 +22,7 @@ SCENARIO = Scenario(
     splits={"train": 6400, "validation": 6400, "test": 6400},
     step_seconds={"gatel0rd": 0.0016, "lstm": 0.0015, "gru": 0.0014, "elman": 0.0010, "clockwork": 0.0012},
     sampling_minimum=0.02,
+    episode_seconds=0.2,
     evaluations={
         "time": {"test": ("time", "test"), "generalization": ("random", "test")},
         "random": {"test": ("random", "test")},

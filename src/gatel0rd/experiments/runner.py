@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gatel0rd.config import DataRecipe
-from gatel0rd.experiments.registry import RunConfig
+from gatel0rd.experiments.profiles import Profile
+from gatel0rd.experiments.registry import (
+    RunConfig,
+    estimated_planning_seconds,
+    estimated_seconds,
+    is_finished,
+    is_planned,
+)
 
 
 class Display(Protocol):
@@ -25,6 +32,8 @@ class Display(Protocol):
     def started(self, index: int, run: RunConfig) -> None: ...
 
     def progressed(self, index: int, metrics: dict[str, Any]) -> None: ...
+
+    def planned(self, index: int, done: int, total: int) -> None: ...
 
     def ended(self, index: int, error: str | None) -> None: ...
 
@@ -37,13 +46,51 @@ class Failure:
     error: str
 
 
-def run_all(runs: Sequence[RunConfig], out: Path, *, workers: int, resume: bool, display: Display) -> list[Failure]:
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What is done with every run.
+
+    Attributes:
+        out: where runs and data go.
+        resume: go on with runs that were interrupted.
+        planning: after training, plan as many episodes as this profile says with the run's models.
+    """
+
+    out: Path
+    resume: bool = False
+    planning: Profile | None = None
+
+    def do(self, run: RunConfig, tell: Callable[[str, Any], None]) -> None:
+        """Train and plan; ``tell`` hears of each epoch as ``progressed`` and of each control step as ``planned``."""
+        from gatel0rd.experiments.execute import execute
+
+        directory = execute(run, self.out, resume=self.resume, on_epoch=lambda metrics: tell("progressed", (metrics,)))
+        if self.planning is not None:
+            from gatel0rd.experiments.planning import plan_over_training
+
+            plan_over_training(
+                directory,
+                episodes=self.planning.episodes,
+                course_episodes=self.planning.course_episodes,
+                on_step=lambda done, total: tell("planned", (done, total)),
+            )
+
+
+def run_all(runs: Sequence[RunConfig], work: Work, *, workers: int, display: Display) -> list[Failure]:
     """Execute runs, longest first, on ``workers`` processes; one run's failure does not stop the others."""
     order = sorted(range(len(runs)), key=lambda index: -runs[index].gradient_steps)
-    _make_data(runs, out, display)
+    _make_data([run for run in runs if not is_finished(run, work.out)], work.out, display)
     if workers <= 1:
-        return _run_inline(runs, order, out, resume, display)
-    return _run_parallel(runs, order, out, workers, resume, display)
+        return _run_inline(runs, order, work, display)
+    return _run_parallel(runs, order, work, workers, display)
+
+
+def remaining_seconds(run: RunConfig, work: Work) -> float:
+    """About how long one core has to do with a run; 0 if all is done."""
+    seconds = 0.0 if is_finished(run, work.out) else estimated_seconds(run)
+    if work.planning is not None and not is_planned(run, work.out, work.planning):
+        seconds += estimated_planning_seconds(run.scenario, work.planning)
+    return seconds
 
 
 def _make_data(runs: Sequence[RunConfig], out: Path, display: Display) -> None:
@@ -56,17 +103,13 @@ def _make_data(runs: Sequence[RunConfig], out: Path, display: Display) -> None:
             generate(recipe, partial(display.generated, recipe)).save(out / "data")
 
 
-def _run_inline(
-    runs: Sequence[RunConfig], order: Iterable[int], out: Path, resume: bool, display: Display
-) -> list[Failure]:
-    from gatel0rd.experiments.execute import execute
-
+def _run_inline(runs: Sequence[RunConfig], order: Iterable[int], work: Work, display: Display) -> list[Failure]:
     failures = []
     for index in order:
         display.started(index, runs[index])
         error = None
         try:
-            execute(runs[index], out, resume=resume, on_epoch=lambda metrics, i=index: display.progressed(i, metrics))  # type: ignore[misc]
+            work.do(runs[index], lambda kind, content, i=index: getattr(display, kind)(i, *content))  # type: ignore[misc]
         except Exception as exception:
             error = describe(exception)
             failures.append(Failure(runs[index], error))
@@ -75,7 +118,7 @@ def _run_inline(
 
 
 def _run_parallel(
-    runs: Sequence[RunConfig], order: Sequence[int], out: Path, workers: int, resume: bool, display: Display
+    runs: Sequence[RunConfig], order: Sequence[int], work: Work, workers: int, display: Display
 ) -> list[Failure]:
     context = multiprocessing.get_context("spawn")
     waiting = list(order)
@@ -85,7 +128,7 @@ def _run_parallel(
     def start() -> None:
         index = waiting.pop(0)
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, runs[index], out, resume), daemon=True)
+        process = context.Process(target=_work, args=(theirs, runs[index], work), daemon=True)
         process.start()
         theirs.close()
         active[ours] = (index, process)
@@ -111,10 +154,10 @@ def _run_parallel(
                     process.join()
                     end(pipe, f"its process died (exit code {process.exitcode}); run again with --resume")
                     continue
-                if kind == "progress":
-                    display.progressed(active[pipe][0], content)
-                else:
+                if kind == "end":
                     end(pipe, content)
+                else:
+                    getattr(display, kind)(active[pipe][0], *content)
     return failures
 
 
@@ -132,12 +175,10 @@ def single_threaded_children() -> Any:
             os.environ["OMP_NUM_THREADS"] = before
 
 
-def _work(pipe: Connection, run: RunConfig, out: Path, resume: bool) -> None:
-    from gatel0rd.experiments.execute import execute
-
+def _work(pipe: Connection, run: RunConfig, work: Work) -> None:
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         try:
-            execute(run, out, resume=resume, on_epoch=lambda metrics: pipe.send(("progress", metrics)))
+            work.do(run, lambda kind, content: pipe.send((kind, content)))
             pipe.send(("end", None))
         except Exception as exception:
             pipe.send(("end", describe(exception)))

@@ -13,14 +13,21 @@ from gatel0rd.planning.icem import ICEM, ICEMConfig
 from gatel0rd.planning.noise import Array
 from gatel0rd.planning.tasks import World
 
+Rows = NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class Episodes:
-    """What happened: observations [T+1, E, O], actions [T, E, A], steps until the goal was reached [E], -1 if never."""
+    """What happened: observations [T+1, E, O], actions [T, E, A], steps until the goal was reached [E], -1 if never.
+
+    ``steps`` [E] says how long each episode took. After its end nothing happens: the last observation stays, and
+    actions are the task's idle one.
+    """
 
     observations: Array
     actions: Array
-    reached: NDArray[np.int64]
+    reached: Rows
+    steps: Rows
 
     @property
     def success_rate(self) -> float:
@@ -34,16 +41,21 @@ def control(
     episodes: int,
     generator: np.random.Generator,
     config: ICEMConfig | None = None,
+    only: Rows | None = None,
     on_step: Callable[[int, int], None] = lambda done, total: None,
-    watch: Callable[[ICEM], None] = lambda planner: None,
+    watch: Callable[[ICEM, Rows], None] = lambda planner, rows: None,
 ) -> Episodes:
     """Run episodes of a world side by side with iCEM until all have reached their goal or the time is over.
+
+    An episode's start and its planner's random numbers depend on the generator and its number only: it takes the same
+    course whichever others run beside it.
 
     Args:
         foresight: the model, learned or true.
         config: iCEM with the task's horizon if not given.
+        only: numbers of the episodes to run, as in ``np.array([3])``; all if not given.
         on_step: told the number of each step that is over, and how many there are at most.
-        watch: shown the planner after each plan, before its action is taken.
+        watch: shown the planner after each plan, before its action is taken, and the numbers of its episodes.
     """
     task = world.task
     planner = ICEM(
@@ -52,22 +64,37 @@ def control(
         episodes=episodes,
         generator=generator,
     )
-    observations = [world.reset(episodes, generator)]
-    foresight.begin(observations[0])
-    taken: list[Array] = []
-    reached = np.full(episodes, -1)
+    seen = world.reset(episodes, generator)
+    rows = np.arange(episodes)
+    if only is not None:
+        rows, seen = rows[only], seen[only]
+        world.keep(only)
+        planner.keep(only)
+    under_way = np.arange(len(rows))  # columns of the arrays below
+    foresight.begin(seen)
+    observations, taken = [seen], []
+    reached, steps = np.full((2, len(rows)), -1)
     for t in range(task.limit):
         if foresight.ready():
-            actions = planner.plan(lambda sequences: world.cost(foresight.predict(sequences), sequences))
-            watch(planner)
+            chosen = planner.plan(lambda sequences: world.cost(foresight.predict(sequences), sequences))
+            watch(planner, rows[under_way])
         else:
-            actions = np.tile(task.idle, (episodes, 1))
-        seen, now = world.step(actions)
-        foresight.advance(actions, seen)
-        observations.append(seen)
+            chosen = np.tile(task.idle, (len(under_way), 1))
+        seen, now = world.step(chosen)
+        foresight.advance(chosen, seen)
+        actions = np.tile(task.idle, (len(rows), 1))
+        actions[under_way] = chosen
         taken.append(actions)
-        reached = np.where((reached < 0) & now, t + 1, reached)
+        observations.append(observations[-1].copy())
+        observations[-1][under_way] = seen
+        steps[under_way] = t + 1
+        reached[under_way[now]] = t + 1
         on_step(t + 1, task.limit)
-        if (reached >= 0).all() or world.ended():
+        if now.all() or world.ended():
             break
-    return Episodes(np.stack(observations), np.stack(taken), reached)
+        if now.any():
+            rest = np.flatnonzero(~now)
+            under_way = under_way[rest]
+            for part in (world, foresight, planner):
+                part.keep(rest)
+    return Episodes(np.stack(observations), np.stack(taken), reached, steps)

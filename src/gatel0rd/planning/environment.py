@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from inspect import ismodule
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective
 from gatel0rd.planning.noise import Array
@@ -33,36 +35,36 @@ FIXED = ("spec", "metadata", "action_space", "observation_space")
 class Snapshots:
     """Puts an environment with its wrappers back into an earlier state.
 
-    MuJoCo's simulation is set by positions, velocities and time; everything else is copied.
+    MuJoCo's simulation is copied as a whole, contacts and warm starts included, so that the future repeats exactly.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self.layers: list[Any] = [env]
         while isinstance(self.layers[-1], gymnasium.Wrapper):
             self.layers.append(self.layers[-1].env)
-        self.simulation = hasattr(env.unwrapped, "set_state") and hasattr(env.unwrapped, "data")
+        self.simulated = type(getattr(env.unwrapped, "data", None)).__name__ == "MjData"
 
     def take(self) -> Any:
-        skipped = {*FIXED, "env"} | ({"data", "model", "mujoco_renderer"} if self.simulation else set())
+        skipped = {*FIXED, "env"} | ({"data", "model", "mujoco_renderer"} if self.simulated else set())
         try:
             states = [
-                copy.deepcopy({k: v for k, v in vars(layer).items() if k not in skipped}) for layer in self.layers
+                copy.deepcopy({k: v for k, v in vars(layer).items() if k not in skipped and not ismodule(v)})
+                for layer in self.layers
             ]
         except TypeError as error:
             raise ValueError(
                 f"the state of {self.layers[-1]} cannot be copied ({error}); make the environment without render_mode"
             ) from error
-        data = self.layers[-1].data if self.simulation else None
-        return states, data and (data.qpos.copy(), data.qvel.copy(), float(data.time))
+        return states, copy.copy(self.layers[-1].data) if self.simulated else None
 
     def put_back(self, snapshot: Any) -> None:
-        states, simulated = snapshot
+        states, simulation = snapshot
         for layer, state in zip(self.layers, states, strict=True):
             vars(layer).update(copy.deepcopy(state))
-        if simulated is not None:
-            position, velocity, now = simulated
-            self.layers[-1].data.time = now
-            self.layers[-1].set_state(position, velocity)
+        if self.simulated:
+            import mujoco
+
+            mujoco.mj_copyData(self.layers[-1].data, self.layers[-1].model, simulation)
 
 
 def reward_objective(env: gymnasium.Env[Any, Any]) -> Objective:
@@ -131,6 +133,9 @@ class GymnasiumWorld(World):
 
     def ended(self) -> bool:
         return self._ended
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        pass  # there is only one
 
     def simulate(self, sequences: Array) -> Array:
         snapshots = Snapshots(self.env)

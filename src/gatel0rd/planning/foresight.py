@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gatel0rd.cells import State
@@ -35,9 +38,13 @@ class Foresight(Protocol):
         """The actions that were taken, and what was seen then. Shape: [E, A], [E, O]."""
         ...
 
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these episodes only."""
+        ...
+
 
 class TrueForesight:
-    """The world itself as the model, so that the planner can be judged alone."""
+    """The world itself as the model, so that the planner can be judged alone. It goes on as the world does."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -54,16 +61,34 @@ class TrueForesight:
     def advance(self, actions: Array, observations: Array) -> None:
         pass
 
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        pass
+
+
+@contextmanager
+def without_training(model: WorldModel) -> Iterator[None]:
+    """Use a model in evaluation mode and without gradients, and leave it in the mode it was in."""
+    was_training = model.training
+    if was_training:
+        model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if was_training:
+            model.train()
+
 
 class LearnedForesight:
     """A world model that is fed with what is really seen, and carries its memory along.
 
     f_init needs the first k inputs, actions included: until k - 1 actions were taken it cannot predict, and for the
-    k-th the first latent state depends on each candidate's action.
+    k-th the first latent state depends on each candidate's action. The model looks ahead in evaluation mode (without
+    gate noise) and is given back in the mode it was in, so that it can be trained between episodes.
     """
 
     def __init__(self, model: WorldModel) -> None:
-        self.model = model.eval()
+        self.model = model
         self.needed = model.config.init_steps
 
     def begin(self, observations: Array) -> None:
@@ -75,16 +100,16 @@ class LearnedForesight:
     def ready(self) -> bool:
         return self.state is not None or len(self.seen) >= self.needed
 
-    @torch.no_grad()
     def predict(self, sequences: Array) -> Array:
         episodes, count, steps, size = sequences.shape
         actions = _tensor(sequences.reshape(episodes * count, steps, size)).transpose(0, 1)  # -> [T, E·N, A]
         parts = []
         for first in range(0, episodes * count, FUTURES_AT_ONCE):
             index = torch.arange(first, min(first + FUTURES_AT_ONCE, episodes * count))
-            parts.append(self._futures(actions[:, index].contiguous(), index // count))
+            with without_training(self.model):
+                parts.append(self._futures(actions[:, index].contiguous(), index // count))
         predictions = torch.cat(parts, dim=1).transpose(0, 1)  # -> [E·N, T, O]
-        return predictions.reshape(episodes, count, steps, -1).double().numpy()
+        return predictions.reshape(episodes, count, steps, -1).numpy()
 
     def _futures(self, actions: Tensor, episode: Tensor) -> Tensor:
         """Predictions [T, B, O] for candidates [T, B, A] of the given episodes [B]."""
@@ -98,17 +123,24 @@ class LearnedForesight:
         observations = torch.cat([real, real[-1:].expand(len(actions) - self.needed, -1, -1)])  # the rest is not fed
         return self.model.free_run(observations, actions).predictions[before:]
 
-    @torch.no_grad()
     def advance(self, actions: Array, observations: Array) -> None:
         self.taken.append(_tensor(actions))
-        if self.state is not None:
-            _, self.state, self.gates = self.model.step(self.state, self.seen[-1], self.taken[-1])
-            self.seen = []
-        elif len(self.taken) == self.needed:
-            rollout = self.model(torch.stack(self.seen), torch.stack(self.taken))
-            self.state, self.gates = rollout.state, None if rollout.gates is None else rollout.gates[-1]
-            self.seen = []
+        with without_training(self.model):
+            if self.state is not None:
+                _, self.state, self.gates = self.model.step(self.state, self.seen[-1], self.taken[-1])
+                self.seen = []
+            elif len(self.taken) == self.needed:
+                rollout = self.model(torch.stack(self.seen), torch.stack(self.taken))
+                self.state, self.gates = rollout.state, None if rollout.gates is None else rollout.gates[-1]
+                self.seen = []
         self.seen.append(_tensor(observations))
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        chosen = torch.from_numpy(rows)
+        self.seen = [observations[chosen] for observations in self.seen]
+        self.taken = [actions[chosen] for actions in self.taken]
+        self.state = None if self.state is None else tuple(part[chosen] for part in self.state)
+        self.gates = None if self.gates is None else self.gates[chosen]
 
 
 def _tensor(array: Array) -> Tensor:

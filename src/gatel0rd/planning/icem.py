@@ -98,7 +98,7 @@ class ICEM:
     Args:
         low, high: bounds of the actions, [A].
         episodes: E, how many episodes are planned at once; each is searched on its own.
-        generator: all randomness.
+        generator: all randomness; several episodes get one each, spawned from it, and do not depend on each other.
     """
 
     def __init__(
@@ -124,18 +124,25 @@ class ICEM:
             raise ValueError(f"action bounds are {self.low} and {self.high}; expected low below high everywhere")
         if episodes < 1:
             raise ValueError(f"episodes is {episodes}; expected at least 1")
-        self.episodes, self.generator = episodes, generator
+        self.generators = [generator] if episodes == 1 else generator.spawn(episodes)
         self.reset()
 
     def reset(self) -> None:
         """Forget the last episodes: mean in the middle, wide deviation, no elites."""
         config = self.config
-        shape = (self.episodes, config.horizon, len(self.low))
+        episodes = len(self.generators)
+        shape = (episodes, config.horizon, len(self.low))
         self.mean: Array = np.broadcast_to((self.low + self.high) / 2, shape).copy()
         self.deviation = self._wide()
-        self.elites: Array = np.empty((self.episodes, 0, *shape[1:]))
-        self.elite_costs: Array = np.empty((self.episodes, 0))
+        self.elites: Array = np.empty((episodes, 0, *shape[1:]))
+        self.elite_costs: Array = np.empty((episodes, 0))
         self.planned = self.mean
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these episodes only."""
+        self.generators = [self.generators[row] for row in rows]
+        self.mean, self.deviation = self.mean[rows], self.deviation[rows]
+        self.elites, self.elite_costs, self.planned = self.elites[rows], self.elite_costs[rows], self.planned[rows]
 
     def plan(self, objective: Objective) -> Array:
         """The next action of every episode, [E, A]. The search begins where the last call ended, one step later."""
@@ -174,13 +181,16 @@ class ICEM:
 
     def _wide(self) -> Array:
         half = (self.high - self.low) / 2 * self.config.initial_deviation
-        return np.broadcast_to(half, (self.episodes, self.config.horizon, len(self.low))).copy()
+        return np.broadcast_to(half, (len(self.generators), self.config.horizon, len(self.low))).copy()
 
     def _sample(self, count: int) -> Array:
         """Fresh action sequences [E, count, T, A]."""
-        shape = (self.episodes, count, len(self.low), self.config.horizon)
-        noise = colored_noise(self.config.noise_exponent, shape, self.generator).swapaxes(2, 3)
-        return np.clip(self.mean[:, None] + noise * self.deviation[:, None], self.low, self.high)
+        shape = (count, len(self.low), self.config.horizon)
+        drawn = [colored_noise(self.config.noise_exponent, shape, generator) for generator in self.generators]
+        samples = np.stack(drawn).swapaxes(2, 3)  # [E, N, A, T] -> [E, N, T, A]
+        samples *= self.deviation[:, None]
+        samples += self.mean[:, None]
+        return np.clip(samples, self.low, self.high, out=samples)
 
     def _shifted_elites(self) -> Array:
         """Some elites of the last step, one step later; their last action is drawn afresh. [E, kept, T, A]."""
