@@ -171,12 +171,12 @@ def test_planning_is_shown_over_training_and_at_its_end():
         run = content["run"] | {"train": content["run"]["train"] | {"epochs": 10}}
         return Record(Path("p"), content | {"run": run, "planning": outcome})
 
-    alone = Line("lstm", "LSTM", "lstm", [planned(0, 0.0, 0.5), planned(1, 0.0, 0.9, epochs=(2, 5))])
+    alone = Line("lstm", "LSTM", "lstm", [planned(0, 0.0, 0.5)])
     lines = [Line("gatel0rd", "GateL0RD", "gatel0rd", [planned(0, 0.2, 0.5), planned(1, 0.6, 0.7)]), alone, ALONE]
     every = "50% (24% to 76%, 10 episodes)"
     assert tables.planning_table(lines).rows == [
         ["GateL0RD", "60% ± 10% (2 seeds)", f"{every}; 70% (40% to 89%, 10 episodes)"],
-        ["LSTM", "50% (1 seed)", every],  # seed 1 is not planned with to the end
+        ["LSTM", "50% (1 seed)", every],
         ["GRU", "– (0 seeds)", "–"],
     ]
     figure = figures.planning(lines, title="t")
@@ -186,6 +186,11 @@ def test_planning_is_shown_over_training_and_at_its_end():
     band, binomial = (collection.get_paths()[0].get_extents() for collection in figure.axes[0].collections)
     assert (band.ymin, band.ymax) == pytest.approx((0.2, 0.7))  # 0.4 and 0.6 with errors 0.2 and 0.1
     assert binomial.ymax == pytest.approx(0.5 + np.sqrt(0.25 / 10))
+    figures.close(figure)
+    unfinished = Line("lstm", "LSTM", "lstm", [planned(0, 0.0, 0.5), planned(1, 0.2, 0.9, epochs=(2, 5))])
+    assert tables.planning_table([unfinished]).rows == [["LSTM", "50% (1 seed)", every]]
+    figure = figures.planning([unfinished], title="t")
+    assert [curve.get_xydata().tolist() for curve in figure.axes[0].lines] == [[[5.0, 0.45]]]  # what seeds share
     figures.close(figure)
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from gatel0rd.cli import duration, main, parse_seeds
+from gatel0rd.cli import duration, main, parse_numbers
 
 
 def test_help_needs_no_heavy_module():
@@ -107,14 +107,14 @@ def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "--resume goes on" in rest
+    assert "goes on from its last checkpoints with --resume" in rest
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 1 and "holds an unfinished run; continue it with --resume" in result.stdout
 
 
 @pytest.mark.parametrize(("text", "seeds"), [("0", [0]), ("0-4", [0, 1, 2, 3, 4]), ("3,0-1,3", [3, 0, 1])])
 def test_seed_lists(text, seeds):
-    assert parse_seeds(text) == seeds
+    assert parse_numbers(text) == seeds
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3, "3 s"), (600, "10 min"), (7200, "2.0 h")])

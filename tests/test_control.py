@@ -12,13 +12,13 @@ from gatel0rd.config import CellConfig, WorldModelConfig
 from gatel0rd.envs import robot_remote_control as rooms
 from gatel0rd.envs.shepherd import Shepherd
 from gatel0rd.models import WorldModel
-from gatel0rd.planning import ICEM, ICEMConfig
+from gatel0rd.planning import ICEMConfig
 from gatel0rd.planning.control import control
 from gatel0rd.planning.foresight import LearnedForesight, TrueForesight
 from gatel0rd.planning.tasks import Herding, RemoteControl
 
 E, N, T = 3, 4, 6
-EASY = {RemoteControl: ICEMConfig(horizon=30, samples=64), Herding: ICEMConfig(horizon=70, samples=64)}
+EASY = {RemoteControl: ICEMConfig(horizon=30, samples=64), Herding: ICEMConfig(horizon=90, samples=100)}
 
 
 @pytest.mark.parametrize("cell", ["gatel0rd", "lstm"])
@@ -75,9 +75,7 @@ def solved(world, episodes, seed):
 @pytest.mark.parametrize("world", [RemoteControl(), Herding()], ids=["rrc", "shepherd"])
 def test_simulated_futures_are_what_happens(world):
     done = solved(world, E, seed=4)
-    generator = np.random.default_rng(4)
-    ICEM(*world.bounds(), episodes=E, generator=generator)  # which takes its random numbers first
-    np.testing.assert_array_equal(world.reset(E, generator), done.observations[0])
+    np.testing.assert_array_equal(world.reset(np.random.default_rng(4).spawn(E)), done.observations[0])
     futures = world.simulate(np.repeat(done.actions.swapaxes(0, 1)[:, None], N, axis=1))
     assert (futures == futures[:, :1]).all()
     for t in range(len(done.actions)):
@@ -90,8 +88,7 @@ def test_simulated_futures_are_what_happens(world):
 def test_the_worlds_are_the_environments():
     world = Herding()
     done = solved(world, 1, seed=0)
-    generator = np.random.default_rng(0)
-    world.reset(1, generator)
+    world.reset(np.random.default_rng(0).spawn(1))
     state = world.world
     start = {
         "agent": state.agent[0],
@@ -121,21 +118,25 @@ def test_an_episode_takes_the_same_course_alone(kind):
     torch.manual_seed(0)
     model = WorldModel(WorldModelConfig(observation_size=7, action_size=3, init_steps=2))
 
-    def run(only):
-        world = Herding()
+    def run(episodes, only=None):
+        world = RemoteControl() if kind == "true" else Herding()
         foresight = TrueForesight(world) if kind == "true" else LearnedForesight(model)
+        config = EASY[RemoteControl] if kind == "true" else ICEMConfig(horizon=20, samples=30)
         generator = np.random.default_rng(1)
-        return control(world, foresight, episodes=5, generator=generator, config=EASY[Herding], only=only)
+        return control(world, foresight, episodes=episodes, generator=generator, config=config, only=only)
 
-    together, some = run(None), run(np.array([1, 4]))
-    for column, episode in enumerate((1, 4)):
-        steps = some.steps[column]
-        assert steps == together.steps[episode] and some.reached[column] == together.reached[episode]
-        np.testing.assert_array_equal(
-            some.observations[: steps + 1, column], together.observations[: steps + 1, episode]
-        )
+    together = run(4)
+    for others, episodes in ((run(4, np.array([1, 3])), (1, 3)), (run(2), (0, 1))):
+        for column, episode in enumerate(episodes):
+            steps = others.steps[column]
+            assert steps == together.steps[episode] and others.reached[column] == together.reached[episode]
+            np.testing.assert_array_equal(
+                others.observations[: steps + 1, column], together.observations[: steps + 1, episode]
+            )
     if kind == "true":
         assert len(set(together.steps)) > 1  # episodes that end earlier leave the others alone
+    with pytest.raises(ValueError, match="episodes is 0; expected at least 1"):
+        run(0)
 
 
 def test_finished_episodes_are_not_planned_any_more():

@@ -75,7 +75,8 @@ def test_every_experiment_runs_and_reports(experiment_id, out, monkeypatch):
         assert load_model(directory / "model.safetensors").config == run.model
         if experiment.plans:
             assert record["planning"]["epochs"] == [1, 2, 3, 4] and record["planning"]["episodes"] == [1, 1, 1, 2]
-            assert len(record["planning"]["reached"]) == 2 and record["group"] == run.group
+            assert [len(steps) for steps in record["planning"]["reached"]] == [1, 1, 1, 2]
+            assert record["planning"]["planner"]["samples"] == 256 and record["group"] == run.group
     page = make_report([out], out / "report", [experiment_id])
     text = page.read_text()
     assert experiment.title in text
@@ -101,9 +102,19 @@ def test_planning_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
     steps = []
     parts = plan_over_training(twin, episodes=3, course_episodes=2, on_step=lambda done, total: steps.append(done))
     assert min(steps) > 100  # the first two models are not planned with again
-    assert json.loads(parts.read_text())["planning"] == json.loads(whole.read_text())["planning"]
+    ends = [json.loads(path.read_text())["planning"] for path in (parts, whole)]
+    assert ends[0] == ends[1] | {"seconds": ends[0]["seconds"]}
     assert is_planned(run, tmp_path / "parts", profile)
     assert not is_planned(run, tmp_path / "parts", replace(profile, episodes=4))
+    with pytest.raises(KeyboardInterrupt):  # more episodes in the course of training: the end is not lost
+        plan_over_training(twin, episodes=3, course_episodes=4, on_step=stop_in_the_third)
+    grown = json.loads(parts.read_text())["planning"]
+    assert grown["episodes"] == [4, 4, 2, 3] and grown["reached"][2:] == ends[0]["reached"][2:]
+    assert grown["reached"][0][:2] == ends[0]["reached"][0]  # the first of many episodes are those of few
+    assert not is_planned(run, tmp_path / "parts", replace(profile, course_episodes=4))
+    monkeypatch.setattr("gatel0rd.planning.tasks.RemoteControl.enlarged", 1.4)
+    changed = json.loads(plan_over_training(twin, episodes=1, course_episodes=1).read_text())["planning"]
+    assert changed["episodes"] == [1] * 4  # what was planned by other rules does not count
     with pytest.raises(FileError, match="only with finished runs can be planned"):
         plan_over_training(tmp_path / "nowhere", episodes=3, course_episodes=2)
 

@@ -12,7 +12,8 @@ SMALL = ICEMConfig(horizon=7, samples=40, elites=5)
 
 
 def planner(config=SMALL, *, actions=2, episodes=1, seed=0):
-    return ICEM(-np.ones(actions), np.ones(actions), config, episodes=episodes, generator=np.random.default_rng(seed))
+    generators = np.random.default_rng(seed).spawn(episodes)
+    return ICEM(-np.ones(actions), np.ones(actions), config, generator=generators)
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0, 2.5, 3.0])
@@ -35,6 +36,10 @@ def test_noise_has_unit_variance_and_the_slope_of_its_exponent():
 def test_impossible_noise_is_an_error():
     with pytest.raises(ValueError, match="the last entry is the number of steps"):
         colored_noise(1.0, (3, 0), np.random.default_rng(0))
+    with pytest.raises(ValueError, match="initial_deviation is inf; expected a finite number above 0"):
+        ICEMConfig(initial_deviation=np.inf)
+    with pytest.raises(ValueError, match="there is no generator; expected one for every episode"):
+        ICEM(-np.ones(2), np.ones(2), generator=[])
     with pytest.raises(ValueError, match="exponent is -1; expected a finite number of at least 0"):
         colored_noise(-1, (3, 5), np.random.default_rng(0))
 
@@ -88,12 +93,43 @@ def test_the_first_action_of_the_best_sequence_is_executed():
     assert np.array_equal(actions[0][0], best[0]) and np.array_equal(chosen.planned[0], best)
 
 
-def test_every_improvement_can_be_switched_off():
-    asked, _, _ = seen_by(plain_cem(SMALL), steps=2)
+def test_plain_cem_and_random_shooting():
+    asked, actions, chosen = seen_by(plain_cem(SMALL), steps=2)
     assert [part.shape[1] for part in asked] == [32] * 6
     assert not any((part[:, 0] == 0).all() for part in asked)
-    asked, _, _ = seen_by(random_shooting(SMALL), steps=2)
-    assert [part.shape[1] for part in asked] == [97, 97]
+    assert np.array_equal(actions[-1], chosen.planned[:, 0])
+    assert not np.array_equal(chosen.planned[:, 0], chosen.elites[:, 0, 0])  # the mean is executed, not the best
+    asked, actions, chosen = seen_by(random_shooting(SMALL), steps=3)
+    assert [part.shape[1] for part in asked] == [97] * 3
+    assert (chosen.mean == 0).all() and (chosen.deviation == 0.5).all()  # nothing is learned from step to step
+    assert np.array_equal(actions[-1], chosen.elites[:, 0, 0])
+
+
+def test_elites_can_be_kept_and_shifted_apart():
+    def counts(**switches):
+        asked, _, _ = seen_by(replace(SMALL, reuse=0.6, **switches), steps=2)
+        return [part.shape[1] for part in asked]
+
+    assert counts() == [40, 32, 25, 43, 32, 25]
+    assert counts(keep_elites=False) == [40, 32, 25, 43, 32, 25]  # kept ones are not judged again
+    assert counts(shift_elites=False) == [40, 32, 25, 40, 32, 25]
+
+    def best(keep):
+        costs = []
+
+        def objective(sequences):
+            found = np.square(sequences - 0.3).sum(axis=(2, 3))
+            costs.append(found.min())
+            return found
+
+        chosen = planner(replace(SMALL, keep_elites=keep, noise_exponent=0.0, momentum=1.0, try_mean=False))
+        chosen.plan(objective)
+        return costs, chosen.elite_costs[0, 0]
+
+    costs, last = best(keep=True)
+    assert last == min(costs)
+    costs, last = best(keep=False)
+    assert last == costs[-1] > min(costs)
 
 
 def test_more_search_finds_lower_costs():
@@ -214,8 +250,8 @@ def test_bad_bounds_are_errors(low, high, message):
         ({"elites": 50}, "50 elites of 40 samples"),
         ({"momentum": 1.5}, "momentum is 1.5; expected 0 to 1"),
         ({"decay": 0.5}, "decay is 0.5; expected 1 to inf"),
-        ({"noise_exponent": -1.0}, "noise_exponent is -1.0; expected 0 or more"),
-        ({"initial_deviation": 0.0}, "initial_deviation is 0.0; expected more than 0"),
+        ({"noise_exponent": -1.0}, "noise_exponent is -1.0; expected a finite number"),
+        ({"initial_deviation": 0.0}, "initial_deviation is 0.0; expected a finite number"),
     ],
 )
 def test_bad_configurations_are_errors(change, message):

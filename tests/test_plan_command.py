@@ -44,7 +44,10 @@ def test_a_run_plans_and_is_filmed(run_directory, tmp_path, capsys, monkeypatch)
         (["rrc", "--model", "nowhere"], "give the directory of a finished run, or ground-truth"),
         (["rrc", "--episodes", "0"], "episodes is 0; expected at least 1"),
         (["rrc", "--seed", "-1"], "seed is -1; expected 0 or more"),
-        (["rrc", "--episodes", "2", "--filmed", "2"], "episode 2 is to be filmed; there are 2, counted from 0"),
+        (["rrc", "--episodes", "2", "--filmed", "2"], "there is no episode 2; there are 2, counted from 0"),
+        (["rrc", "--only", "1,3", "--filmed", "2"], "episode 2 is to be filmed; only 1, 3 will be planned"),
+        (["rrc", "--only", "one"], "episodes are 'one'; expected numbers and ranges"),
+        (["rrc", "--json", "."], ". is a directory; expected the name of a file"),
         (["rrc", "--render", "film.mp4"], "films are written as .gif or .webp"),
     ],
 )
@@ -63,6 +66,11 @@ def test_any_episode_of_the_true_world_is_filmed(tmp_path, monkeypatch):
     with Image.open(film) as frames:
         assert frames.n_frames == (reached[2] if reached[2] >= 0 else 50) + 1
         assert frames.height < 260  # there is no memory to be drawn below the scenes
+    monkeypatch.setattr("gatel0rd.experiments.planning.SIDE_BY_SIDE", 1)
+    main(["plan", "rrc", "--episodes", "3", "--only", "1-2", "--json", str(outcome)])
+    alone = json.loads(outcome.read_text())
+    assert alone["reached"] == reached[1:] and alone["episodes"] == 2 and alone["only"] == [1, 2]
+    assert alone["planner"]["horizon"] == 50 and alone["planner"]["enlarged"] == 1.5
 
 
 def test_a_model_file_without_its_run_is_an_error(tmp_path):

@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+import gatel0rd.envs  # noqa: F401  # registers ours
 from gatel0rd.planning import ICEMConfig, TrueForesight, control
 from gatel0rd.planning.environment import (
     GymnasiumWorld,
@@ -49,6 +50,80 @@ def test_a_simulation_goes_back_exactly(name, monkeypatch):
     for _ in range(2):
         snapshots.put_back(state)
         np.testing.assert_array_equal(first, future())
+
+
+class Body:
+    def __init__(self, env):
+        self.env = env
+
+    def push(self, force):
+        self.env.place += force
+
+
+class Entangled(gymnasium.Env):
+    """Its parts point back to it, it keeps one of its methods, and some of its state comes only with the first step."""
+
+    action_space = gymnasium.spaces.Box(-1, 1, (1,))
+    observation_space = gymnasium.spaces.Box(-9, 9, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.body, self.reward = 0.0, Body(self), self.own_place
+        return np.array([self.place]), {}
+
+    def own_place(self):
+        return self.place
+
+    def step(self, action):
+        self.body.push(float(action[0]))
+        self.count = getattr(self, "count", 0) + 1
+        return np.array([self.place]), self.reward() + 10 * self.count, False, False, {}
+
+
+def test_environments_that_point_to_themselves_are_simulated_and_put_back():
+    env = gymnasium.wrappers.TimeLimit(Entangled(), 9)
+    env.reset(seed=0)
+    sequences = np.array([[[[1.0], [1.0]], [[1.0], [1.0]], [[-1.0], [0.0]]]])
+    assert reward_objective(env)(sequences).tolist() == [[-33.0, -33.0, -28.0]]
+    assert not hasattr(env.unwrapped, "count") and env.unwrapped.body.env is env.unwrapped
+    observation, reward, *_ = env.step(np.array([1.0]))
+    assert observation == 1.0 and reward == 11.0
+
+
+class Coin(gymnasium.Env):
+    """Who calls the side of a fair coin wins 1, else loses 1."""
+
+    action_space = gymnasium.spaces.Box(-1, 1, (1,))
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1), {}
+
+    def step(self, action):
+        side = 1 if self.np_random.random() < 0.5 else -1
+        return np.zeros(1), 1.0 if side * action[0] > 0 else -1.0, False, False, {}
+
+
+def test_the_planner_does_not_know_the_luck_to_come():
+    gymnasium.register("Coin-v0", entry_point=Coin, max_episode_steps=60)
+    env = gymnasium.make("Coin-v0")
+    total, _ = control_environment(env, seed=0, config=ICEMConfig(horizon=1, samples=8, elites=2, iterations=1))
+    assert abs(total) < 30  # who knows the luck wins 60
+    env.reset(seed=0)
+    foreknown = reward_objective(env)(np.array([[[[1.0]], [[-1.0]]]]))
+    assert sorted(foreknown[0].tolist()) == [-1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["RobotRemoteControl", "Shepherd"])
+def test_our_environments_foretell_themselves(name):
+    world = GymnasiumWorld(gymnasium.make(f"gatel0rd/{name}-v0"), lambda o, a: np.zeros(o.shape[:-2]), horizon=3)
+    world.reset([np.random.default_rng(0)])
+    actions = np.random.default_rng(1).uniform(-1, 1, (5, world.task.action_size))
+    futures = world.simulate(np.stack([0 * actions, actions])[None])
+    for t in range(5):
+        observation, _ = world.step(actions[[t]])
+        np.testing.assert_array_equal(observation[0], futures[0, 1, t])
 
 
 def test_costs_are_rewards_and_looking_ahead_changes_nothing():
@@ -102,8 +177,13 @@ def test_unbounded_actions_are_errors():
         action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
         observation_space = gymnasium.spaces.Box(-1, 1, (1,))
 
-    with pytest.raises(ValueError, match="iCEM needs finite bounds: wrap it with RescaleAction"):
+    with pytest.raises(ValueError, match="iCEM needs finite bounds: wrap the environment"):
         control_environment(Endless(), seed=0)
+    advised = gymnasium.wrappers.TransformAction(Endless(), lambda action: action, gymnasium.spaces.Box(-3, 3, (1,)))
+    low, high = action_bounds(advised.action_space)
+    assert (low, high) == (-3, 3)
+    with pytest.raises(ValueError, match="the environment has no time limit"):
+        control_environment(advised, seed=0)
 
 
 def upright(observations, actions):
@@ -114,7 +194,7 @@ def test_an_environment_as_a_world_foretells_itself():
     world = GymnasiumWorld(gymnasium.make("Pendulum-v1"), upright, horizon=5)
     low, high = world.bounds()
     assert (low, high) == (-2, 2) and world.task.limit == 200 and world.task.idle == (0.0,)
-    world.reset(1, np.random.default_rng(0))
+    world.reset([np.random.default_rng(0)])
     actions = np.random.default_rng(1).uniform(-2, 2, (4, 1))
     futures = TrueForesight(world).predict(np.stack([actions, 0 * actions])[None])
     assert futures.shape == (1, 2, 4, 3) and not np.array_equal(futures[0, 0], futures[0, 1])
@@ -164,5 +244,5 @@ def test_impossible_worlds_are_errors():
     with pytest.raises(ValueError, match="the environment has no time limit"):
         GymnasiumWorld(gymnasium.make("Pendulum-v1").unwrapped, upright, horizon=5)
     world = GymnasiumWorld(gymnasium.make("Pendulum-v1"), upright, horizon=5)
-    with pytest.raises(ValueError, match="episodes is 2; a Gymnasium environment runs one at a time"):
-        world.reset(2, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="there are 2 episodes; a Gymnasium environment runs one at a time"):
+        world.reset(np.random.default_rng(0).spawn(2))

@@ -143,7 +143,7 @@ def control_step(engine: native.EngineName) -> Work:
     world, generator = RemoteControl(), np.random.default_rng(0)
     foresight = LearnedForesight(WorldModel(SIZES[1].model, engine=engine))
     planner = ICEM(-np.ones(2), np.ones(2), ICEMConfig(horizon=50), generator=generator)
-    foresight.begin(world.reset(1, generator))
+    foresight.begin(world.reset([generator]))
     foresight.advance(np.zeros((1, 2)), world.step(np.zeros((1, 2)))[0])
     return lambda: planner.plan(lambda sequences: world.cost(foresight.predict(sequences), sequences))
 

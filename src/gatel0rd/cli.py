@@ -76,7 +76,7 @@ def run(
     runs = plan(
         experiment,
         profile=profile,
-        seeds=parse_seeds(seeds),
+        seeds=parse_numbers(seeds),
         cells=None if cells is None else cells.split(","),
         preset=preset,
         epochs=epochs,
@@ -163,13 +163,18 @@ def plan(
     seed: Annotated[int, arg(metavar="S", help="Of the starts and of the planner.")] = 0,
     preset: Annotated[Preset, arg(help="Rules of the true world; a run brings its own.")] = "text",
     render: Annotated[Path | None, arg(metavar="FILE", help="Film an episode, GIF or WebP.")] = None,
-    filmed: Annotated[int, arg(metavar="K", help="Which episode to film, counted from 0.")] = 0,
+    filmed: Annotated[int | None, arg(metavar="K", help="Which one to film, counted from 0; else the first.")] = None,
+    only: Annotated[
+        str | None, arg(metavar="LIST", help="Only these episodes, as in 3,7 or 0-4; they run alike.")
+    ] = None,
     json: Annotated[Path | None, arg(metavar="FILE", help="Write the outcome to this file as JSON.")] = None,
 ) -> None:
     """Control a world with iCEM and a model's memory, and say how often it succeeds."""
     from gatel0rd.experiments.planning import plan_episodes
-    from gatel0rd.files import write_json
+    from gatel0rd.files import check_writable, write_json
 
+    if json is not None:
+        check_writable(json)
     with step_progress() as progress:
         task = progress.add_task("control steps")
         outcome = plan_episodes(
@@ -180,12 +185,13 @@ def plan(
             preset=preset,
             film=render,
             filmed=filmed,
+            only=None if only is None else parse_numbers(only, "episodes"),
             on_step=lambda done, total: progress.update(task, completed=done, total=total),
         )
     low, high = outcome["confidence"]
     median = outcome["median_steps"]
     console.print(
-        f"{scenario}, {model}: {outcome['success_rate']:.0%} of {episodes} episodes succeeded "
+        f"{scenario}, {model}: {outcome['success_rate']:.0%} of {outcome['episodes']} episodes succeeded "
         f"(95 % interval {low:.0%} to {high:.0%})" + ("" if median is None else f", after {median:.0f} steps (median)")
     )
     console.print(f"{outcome['control_steps_per_second']:.1f} control steps per second, {outcome['seconds']:.0f} s")
@@ -287,15 +293,15 @@ def step_progress() -> Any:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-def parse_seeds(text: str) -> list[int]:
+def parse_numbers(text: str, what: str = "seeds") -> list[int]:
     """0-4 and 0,3,7 and mixtures of both, without repetition."""
-    seeds: list[int] = []
+    numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdigit() or (dash and not last.isdigit()) or int(last or first) < int(first):
-            raise ValueError(f"seeds are {text!r}; expected numbers and ranges, as in 0-4 or 0,3,7")
-        seeds += range(int(first), int(last if dash else first) + 1)
-    return list(dict.fromkeys(seeds))
+            raise ValueError(f"{what} are {text!r}; expected numbers and ranges, as in 0-4 or 0,3,7")
+        numbers += range(int(first), int(last if dash else first) + 1)
+    return list(dict.fromkeys(numbers))
 
 
 def duration(seconds: float) -> str:
@@ -331,7 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         console.print(f"[red]gatel0rd:[/] {escape(advice)}", highlight=False)
         raise SystemExit(2) from error
     except KeyboardInterrupt:
-        console.print("interrupted; `gatel0rd run` with --resume goes on from the last checkpoints")
+        console.print("interrupted; a `gatel0rd run` goes on from its last checkpoints with --resume")
         raise SystemExit(130) from None
 
 

@@ -37,6 +37,15 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         raise
 
 
+def check_writable(path: Path) -> None:
+    """A path that cannot become a file is a :class:`FileError`, before work is done for it."""
+    if path.is_dir():
+        raise FileError(f"{path} is a directory; expected the name of a file")
+    parent = next(place for place in path.absolute().parents if place.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise FileError(f"{path} cannot be written, {parent} is no directory that can be written to")
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write a list or an object as JSON, atomically, one entry per line."""
     if isinstance(content, dict):

@@ -205,17 +205,22 @@ def planning(lines: Sequence[Line], *, title: str) -> Figure:
         outcomes = [record.content["planning"] for record in line.records if "planning" in record.content]
         if not outcomes:
             continue
-        epochs = outcomes[0]["epochs"]
-        same = [outcome for outcome in outcomes if outcome["epochs"] == epochs]
-        success = np.array([outcome["success"] for outcome in same])  # [seeds, epochs]
+        epochs = sorted(set.intersection(*(set(outcome["epochs"]) for outcome in outcomes)))
+        if not epochs:
+            continue
+        places = [[outcome["epochs"].index(epoch) for epoch in epochs] for outcome in outcomes]
+        success, episodes = (  # [seeds, epochs]
+            np.array([np.array(outcome[name])[place] for outcome, place in zip(outcomes, places, strict=True)])
+            for name in ("success", "episodes")
+        )
         mean = success.mean(axis=0)
-        if len(same) > 1:
-            error = success.std(axis=0, ddof=1) / np.sqrt(len(same))
+        if len(outcomes) > 1:
+            error, kind = success.std(axis=0, ddof=1) / np.sqrt(len(outcomes)), "seeds"
         else:
-            error = np.sqrt(mean * (1 - mean) / np.array(same[0]["episodes"]))
+            error, kind = np.sqrt(mean * (1 - mean) / episodes[0]), "seed"
         color = color_of(line, lines)
-        counts = sorted({count for outcome in same for count in outcome["episodes"]})
-        seeds = f"{len(same)} seed{'s' * (len(same) > 1)} of {' to '.join(map(str, counts))} episodes"
+        counts = " to ".join(str(count) for count in dict.fromkeys((episodes.min(), episodes.max())))
+        seeds = f"{len(outcomes)} {kind} of {counts} episodes"
         axes.plot(epochs, mean, ".-", color=color, linewidth=1.6, label=f"{line.label} ({seeds})")
         axes.fill_between(epochs, mean - error, mean + error, color=color, alpha=0.18, linewidth=0)
     if axes.has_data():

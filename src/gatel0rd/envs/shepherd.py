@@ -254,7 +254,9 @@ def picture(history: Array, height: int, *, enlarged: float = 1.0, trail_from: i
     agent, cage = (history[:, columns] / MEADOW_SCALE + MEADOW_SHIFT for columns in (slice(0, 2), slice(2, 4)))
     opened = np.logical_or.accumulate(np.linalg.norm(agent - LEVER, axis=-1) < lever_radius)
     distances = [np.linalg.norm(history[:, 4:6] - rules.mask, axis=-1) for rules in RULES.values()]
-    hidden = ~opened & (np.minimum.reduce(distances) < NEAR_MASK)
+    # a mask that lies where sheep can be is no sheep while the gate is closed; one that lies outside never is
+    outside = np.linalg.norm(history[:, 4:6] - RULES["text"].mask, axis=-1) < NEAR_MASK
+    hidden = outside | (~opened & (np.minimum.reduce(distances) < NEAR_MASK))
     sheep = history[:, 4:6] + SHEEP_SHIFT
     last_seen = np.maximum.accumulate(np.where(hidden, 0, np.arange(len(history))))
     sheep = sheep[last_seen]

@@ -15,7 +15,7 @@ from gatel0rd.data import GENERATORS, obtain
 from gatel0rd.experiments.execute import run_behind
 from gatel0rd.experiments.measures import EXAMPLES, example
 from gatel0rd.experiments.registry import RunConfig
-from gatel0rd.files import write_atomically
+from gatel0rd.files import check_writable, write_atomically
 from gatel0rd.models import load_model
 
 Frame = NDArray[np.uint8]
@@ -41,7 +41,7 @@ def animate(
             see if not given.
         on_frame: told the number of each frame that is ready, and how many there will be.
     """
-    check_ending(out)
+    check_film(out)
     path = run_directory / "model.safetensors"
     run = run_behind(path)
     data = obtain(run.evaluation_data[-1], run_directory.resolve().parent.parent / "data")
@@ -54,10 +54,13 @@ def animate(
     return write_film(frames, out)
 
 
-def check_ending(out: Path) -> None:
-    """A film's file must end in one of FORMATS."""
+def check_film(out: Path) -> None:
+    """A film can be written there: the name ends in one of FORMATS, and Pillow is installed."""
+    import PIL  # noqa: F401  # if it is missing, say so before the work
+
     if out.suffix not in FORMATS:
         raise ValueError(f"{out} ends in {out.suffix or 'nothing'}; films are written as {' or '.join(FORMATS)}")
+    check_writable(out)
 
 
 def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int], None]) -> list[Frame]:
@@ -172,8 +175,7 @@ def _mix(color: str, other: str, share: float) -> tuple[int, ...]:
 
 
 def write_film(frames: list[Frame], out: Path) -> Path:
-    """Write frames as an animation; another ending than those of FORMATS is an error."""
-    check_ending(out)
+    """Write frames as an animation, in the format that the name's ending says."""
     from PIL import Image
 
     # one palette for all frames, made from several of them, so that nothing flickers and files stay small

@@ -98,6 +98,8 @@ class LiveDisplay:
 
     def planned(self, index: int, done: int, total: int) -> None:
         self.progress.update(self.tasks[index], completed=done, total=total, state="control steps")
+        if not self.console.is_terminal and done * 10 // total > (done - 1) * 10 // total:  # a line per tenth
+            self.console.print(f"{self.names[index]}: {done} of {total} control steps", highlight=False)
 
     def ended(self, index: int, error: str | None) -> None:
         self.progress.remove_task(self.tasks[index])

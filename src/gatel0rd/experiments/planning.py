@@ -5,25 +5,42 @@ from __future__ import annotations
 import importlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gatel0rd.analysis.records import wilson
-from gatel0rd.config import Preset, from_json
+from gatel0rd.config import Preset, from_json, to_json
 from gatel0rd.data import GENERATORS
-from gatel0rd.experiments.animation import SCENE_HEIGHT, Frame, check_ending, compose, title_of, write_film
+from gatel0rd.experiments.animation import SCENE_HEIGHT, Frame, check_film, compose, title_of, write_film
 from gatel0rd.experiments.execute import code_commit, exclusive, one_thread, run_behind
 from gatel0rd.experiments.registry import RunConfig
 from gatel0rd.files import FileError, write_json
 from gatel0rd.models import load_model
-from gatel0rd.planning import ICEM, WORLDS, Herding, LearnedForesight, RemoteControl, TrueForesight, World, control
-from gatel0rd.planning.control import Rows
+from gatel0rd.planning import (
+    ICEM,
+    WORLDS,
+    Herding,
+    ICEMConfig,
+    LearnedForesight,
+    RemoteControl,
+    TrueForesight,
+    World,
+    control,
+)
+from gatel0rd.planning.control import Episodes, Rows
 
 GROUND_TRUTH = "ground-truth"
 ELITES_SHOWN = 5
+SIDE_BY_SIDE = 100
+"""Episodes that are planned at once; a hundred of Shepherd take about 400 MB."""
+Progress = Callable[[int, int], None]
+
+
+def ignore(done: int, total: int) -> None:
+    """For those who do not want to know."""
 
 
 def plan_episodes(
@@ -32,28 +49,35 @@ def plan_episodes(
     *,
     episodes: int,
     seed: int,
+    only: Sequence[int] | None = None,
     preset: Preset = "text",
     film: Path | None = None,
-    filmed: int = 0,
-    on_step: Callable[[int, int], None] = lambda done, total: None,
+    filmed: int | None = None,
+    on_step: Progress = ignore,
 ) -> dict[str, Any]:
     """Plan episodes with a model and say how they ended.
 
     Args:
         scenario: ``rrc`` or ``shepherd``.
         model: directory of a finished run, or ``ground-truth``.
+        only: numbers of the episodes to run; all if not given.
         film: where to write a film of an episode, ``.gif`` or ``.webp``.
-        filmed: the number of that episode.
+        filmed: the number of that episode; the first if not given.
     """
     check_planned(scenario)
     if episodes < 1:
         raise ValueError(f"episodes is {episodes}; expected at least 1")
     if seed < 0:
         raise ValueError(f"seed is {seed}; expected 0 or more")
-    if not 0 <= filmed < episodes:
-        raise ValueError(f"episode {filmed} is to be filmed; there are {episodes}, counted from 0")
+    rows = list(range(episodes)) if only is None else list(only)
+    filmed = rows[0] if filmed is None else filmed
+    unknown = {*rows, filmed} - set(range(episodes))
+    if unknown:
+        raise ValueError(f"there is no episode {unknown.pop()}; there are {episodes}, counted from 0")
+    if filmed not in rows:
+        raise ValueError(f"episode {filmed} is to be filmed; only {', '.join(map(str, rows))} will be planned")
     if film is not None:
-        check_ending(film)
+        check_film(film)
     if model == GROUND_TRUTH:
         name = "the true world"
     else:
@@ -68,42 +92,79 @@ def plan_episodes(
     foresight = TrueForesight(world) if model == GROUND_TRUTH else LearnedForesight(load_model(path))
     camera = Camera(scenario, name, foresight, world.enlarged, filmed)
     began = time.monotonic()
-    done = control(
+    done = control_in_parts(
         world,
         foresight,
         episodes=episodes,
-        generator=np.random.default_rng(seed),
+        seed=seed,
+        rows=rows,
         on_step=on_step,
         watch=camera.watch if film else lambda planner, rows: None,
     )
     seconds = time.monotonic() - began
     if film is not None:
-        course = done.observations[: done.steps[filmed] + 1, filmed]
-        write_film(camera.frames(course, succeeded=done.reached[filmed] >= 0), film)
-    low, high = wilson((done.reached >= 0).sum(), episodes)
-    successful = done.reached[done.reached >= 0]
+        episode = done[rows.index(filmed)]
+        write_film(camera.frames(episode.observations[:, 0], succeeded=episode.reached[0] >= 0), film)
+    reached = np.array([episode.reached[0] for episode in done])
+    steps = sum(int(episode.steps[0]) for episode in done)
+    successes = reached[reached >= 0]
+    low, high = wilson(len(successes), len(rows))
     return {
         "scenario": scenario,
         "model": model,
         "preset": preset,
-        "episodes": episodes,
+        "episodes": len(rows),
+        **({} if only is None else {"only": rows, "of": episodes}),
         "seed": seed,
-        "success_rate": done.success_rate,
+        "planner": planner_of(world),
+        "success_rate": len(successes) / len(rows),
         "confidence": [float(low), float(high)],
-        "median_steps": float(np.median(successful)) if len(successful) else None,
-        "reached": done.reached.tolist(),
+        "median_steps": float(np.median(successes)) if len(successes) else None,
+        "reached": reached.tolist(),
         "seconds": round(seconds, 2),
-        "control_steps_per_second": round(int(done.steps.sum()) / seconds, 2),
+        "control_steps_per_second": round(steps / seconds, 2),
     }
 
 
-def plan_over_training(
-    directory: Path,
+def control_in_parts(
+    world: World,
+    foresight: TrueForesight | LearnedForesight,
     *,
     episodes: int,
-    course_episodes: int,
-    seed: int = 0,
-    on_step: Callable[[int, int], None] = lambda done, total: None,
+    seed: int,
+    rows: Sequence[int],
+    on_step: Progress,
+    watch: Callable[[ICEM, Rows], None] = lambda planner, rows: None,
+) -> list[Episodes]:
+    """Some of so many episodes, each alone in its :class:`Episodes`; at most :data:`SIDE_BY_SIDE` at a time."""
+    done: list[Episodes] = []
+    parts = [np.array(rows[first : first + SIDE_BY_SIDE]) for first in range(0, len(rows), SIDE_BY_SIDE)]
+    limit = world.task.limit
+    for number, part in enumerate(parts):
+        together = control(
+            world,
+            foresight,
+            episodes=episodes,
+            generator=np.random.default_rng(seed),
+            only=part,
+            on_step=lambda step, _, number=number: on_step(number * limit + step, len(parts) * limit),  # type: ignore[misc]
+            watch=watch,
+        )
+        for column, steps in enumerate(together.steps):
+            here = slice(column, column + 1)
+            done.append(
+                Episodes(
+                    together.observations[: steps + 1, here],
+                    together.actions[:steps, here],
+                    together.reached[here],
+                    together.steps[here],
+                )
+            )
+    return done
+
+
+def plan_over_training(
+    directory: Path, *, episodes: int, course_episodes: int, seed: int = 0, on_step: Progress = ignore
 ) -> Path:
     """Plan with the models that a finished run left in the course of training, and with the last one.
 
@@ -116,32 +177,50 @@ def plan_over_training(
     check_planned(run.scenario)
     files = {int(file.stem): file for file in sorted((directory / "snapshots").glob("*.safetensors"))}
     files[run.train.epochs] = directory / "model.safetensors"
-    limit = WORLDS[run.scenario].task.limit
-    rows: list[tuple[int, int, float]] = []
+    world = make_world(run.scenario, run.preset)
+    settings = {"seed": seed, "planner": planner_of(world)}
     with exclusive(directory), one_thread():
         record = json.loads(path.read_text())
-        before = record.get("planning", {"seed": None})
-        known = {}
-        if before["seed"] == seed:
-            known = dict(zip(before["epochs"], zip(before["episodes"], before["success"], strict=True), strict=True))
+        before = record.get("planning", {})
+        rows: dict[int, dict[str, Any]] = {}
+        if {name: before.get(name) for name in settings} == settings:
+            rows = {epoch: {name: before[name][i] for name in COLUMNS} for i, epoch in enumerate(before["epochs"])}
         for number, (epoch, file) in enumerate(files.items()):
             count = episodes if epoch == run.train.epochs else course_episodes
-            if epoch in known and known[epoch][0] >= count:
-                rows.append((epoch, *known[epoch]))
+            if epoch in rows and rows[epoch]["episodes"] >= count:
                 continue
-            outcome = control(
-                make_world(run.scenario, run.preset),
+            began = time.monotonic()
+            done = control_in_parts(
+                world,
                 LearnedForesight(load_model(file)),
                 episodes=count,
-                generator=np.random.default_rng(seed),
-                on_step=lambda done, _, number=number: on_step(number * limit + done, len(files) * limit),  # type: ignore[misc]
+                seed=seed,
+                rows=range(count),
+                on_step=lambda done, total, number=number: on_step(number * total + done, len(files) * total),  # type: ignore[misc]
             )
-            rows.append((epoch, count, outcome.success_rate))
-            columns = dict(zip(("epochs", "episodes", "success"), map(list, zip(*rows, strict=True)), strict=True))
-            record["planning"] = {"seed": seed, **columns, "reached": outcome.reached.tolist()}
-            record["code"]["planned"] = code_commit()
+            reached = [int(episode.reached[0]) for episode in done]
+            rows[epoch] = {
+                "episodes": count,
+                "success": sum(steps >= 0 for steps in reached) / count,
+                "reached": reached,
+                "seconds": round(time.monotonic() - began, 1),
+                "commits": code_commit(),
+            }
+            epochs = sorted(rows)
+            columns = {name: [rows[epoch][name] for epoch in epochs] for name in COLUMNS}
+            record["planning"] = {**settings, "epochs": epochs, **columns}
             write_json(path, record)
     return path
+
+
+COLUMNS = ("episodes", "success", "reached", "seconds", "commits")
+"""What a record keeps of planning, for every epoch."""
+
+
+def planner_of(world: World) -> dict[str, Any]:
+    """How a world is planned in, as plain data."""
+    config = to_json(ICEMConfig(horizon=world.task.horizon))
+    return {**config, "limit": world.task.limit, "enlarged": world.enlarged}
 
 
 def check_planned(scenario: str) -> None:

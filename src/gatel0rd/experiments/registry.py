@@ -323,11 +323,13 @@ def is_planned(run: RunConfig, out: Path, profile: Profile) -> bool:
     """Whether as many episodes as the profile asks for were planned with the run's models."""
     if not is_finished(run, out):
         return False
-    outcome = json.loads((out / run.directory_name / "record.json").read_text()).get("planning")
-    if outcome is None or outcome["epochs"][-1] != run.train.epochs:
-        return False
-    *course, last = outcome["episodes"]
-    return last >= profile.episodes and all(count >= profile.course_episodes for count in course)
+    directory = out / run.directory_name
+    outcome = json.loads((directory / "record.json").read_text()).get("planning", {"epochs": [], "episodes": []})
+    planned = dict(zip(outcome["epochs"], outcome["episodes"], strict=True))
+    course = {int(path.stem) for path in directory.glob("snapshots/*.safetensors")} - {run.train.epochs}
+    return planned.get(run.train.epochs, 0) >= profile.episodes and all(
+        planned.get(epoch, 0) >= profile.course_episodes for epoch in course
+    )
 
 
 def estimated_seconds(run: RunConfig) -> float:

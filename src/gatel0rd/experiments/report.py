@@ -106,7 +106,8 @@ def make_report(
         "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
         "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs beside the paper's numbers.",
         f"{len(records)} finished runs. Every figure and number below was made from their records; "
-        "shaded areas and ± are standard deviations over seeds.",
+        "shaded areas and ± are standard deviations over seeds; of success rates in planning, standard errors over "
+        "seeds, or over episodes where there is one seed.",
     ]
     for scenario in {answer.experiment.scenario.name: answer.experiment.scenario for answer in found}.values():
         shares = [record.share for record in records if record.run["scenario"] == scenario.name]
@@ -155,10 +156,15 @@ def scale_note(answer: Answer) -> str:
     share = " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys((shares[0], shares[-1])))
     count = " to ".join(str(value) for value in dict.fromkeys((seeds[0], seeds[-1])))
     hours = sum(record.content["wall_seconds"] for record in answer.records) / 3600
-    return (
+    note = (
         f"Profile {answer.profile}, preset {answer.preset}: {count} of the paper's {answer.experiment.seeds} seeds, "
-        f"{share} of its gradient steps per run; {hours:.2f} core hours in all."
+        f"{share} of its gradient steps per run; {hours:.2f} core hours of training in all"
     )
+    if not answer.experiment.plans:
+        return f"{note}."
+    planned = [record.content["planning"] for record in answer.records if "planning" in record.content]
+    hours = sum(sum(outcome["seconds"]) for outcome in planned) / 3600
+    return f"{note}, {hours:.2f} of planning. All models meet the same starts."
 
 
 def block(view: View, answer: Answer, stem: Path) -> Block:

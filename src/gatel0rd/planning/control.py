@@ -47,8 +47,8 @@ def control(
 ) -> Episodes:
     """Run episodes of a world side by side with iCEM until all have reached their goal or the time is over.
 
-    An episode's start and its planner's random numbers depend on the generator and its number only: it takes the same
-    course whichever others run beside it.
+    An episode's start and its planner's random numbers depend on the generator and the episode's number only: it takes
+    the same course whichever others run beside it, and however many.
 
     Args:
         foresight: the model, learned or true.
@@ -58,18 +58,13 @@ def control(
         watch: shown the planner after each plan, before its action is taken, and the numbers of its episodes.
     """
     task = world.task
-    planner = ICEM(
-        *world.bounds(),
-        config or ICEMConfig(horizon=task.horizon),
-        episodes=episodes,
-        generator=generator,
-    )
-    seen = world.reset(episodes, generator)
-    rows = np.arange(episodes)
-    if only is not None:
-        rows, seen = rows[only], seen[only]
-        world.keep(only)
-        planner.keep(only)
+    if episodes < 1:
+        raise ValueError(f"episodes is {episodes}; expected at least 1")
+    rows = np.arange(episodes) if only is None else only
+    everyone = generator.spawn(episodes)
+    generators = [everyone[row] for row in rows]
+    planner = ICEM(*world.bounds(), config or ICEMConfig(horizon=task.horizon), generator=generators)
+    seen = world.reset(generators)
     under_way = np.arange(len(rows))  # columns of the arrays below
     foresight.begin(seen)
     observations, taken = [seen], []

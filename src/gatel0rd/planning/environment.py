@@ -23,7 +23,8 @@ def action_bounds(space: spaces.Space[Any]) -> tuple[Array, Array]:
         raise ValueError(f"the action space is {space}; iCEM plans vectors of real numbers, a Box of shape (A,)")
     if not space.is_bounded():
         raise ValueError(
-            f"the action space is {space}; iCEM needs finite bounds: wrap it with RescaleAction or ClipAction"
+            f"the action space is {space}; iCEM needs finite bounds: wrap the environment, as in "
+            "gymnasium.wrappers.TransformAction(env, lambda action: action, gymnasium.spaces.Box(low, high))"
         )
     return space.low.astype(np.float64), space.high.astype(np.float64)
 
@@ -32,10 +33,19 @@ FIXED = ("spec", "metadata", "action_space", "observation_space")
 """What an environment never changes, and need not be copied."""
 
 
+def time_limit(env: gymnasium.Env[Any, Any]) -> int:
+    """The environment's own limit; without one its episodes may never end, which is an error."""
+    if env.spec is None or env.spec.max_episode_steps is None:
+        raise ValueError("the environment has no time limit; make it with gymnasium.make(..., max_episode_steps=N)")
+    return env.spec.max_episode_steps
+
+
 class Snapshots:
     """Puts an environment with its wrappers back into an earlier state.
 
-    MuJoCo's simulation is copied as a whole, contacts and warm starts included, so that the future repeats exactly.
+    Everything that the environment's objects hold is copied, but not those objects themselves: what points back to the
+    environment still does. MuJoCo's simulation is copied as a whole, contacts and warm starts included, so that the
+    future repeats exactly.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -45,37 +55,52 @@ class Snapshots:
         self.simulated = type(getattr(env.unwrapped, "data", None)).__name__ == "MjData"
 
     def take(self) -> Any:
-        skipped = {*FIXED, "env"} | ({"data", "model", "mujoco_renderer"} if self.simulated else set())
         try:
-            states = [
-                copy.deepcopy({k: v for k, v in vars(layer).items() if k not in skipped and not ismodule(v)})
-                for layer in self.layers
-            ]
-        except TypeError as error:
+            states = self._copy(
+                [{k: v for k, v in vars(layer).items() if self._changes(k, v)} for layer in self.layers]
+            )
+        except Exception as error:
             raise ValueError(
                 f"the state of {self.layers[-1]} cannot be copied ({error}); make the environment without render_mode"
             ) from error
         return states, copy.copy(self.layers[-1].data) if self.simulated else None
 
-    def put_back(self, snapshot: Any) -> None:
+    def put_back(self, snapshot: Any, luck: np.random.Generator | None = None) -> None:
+        """Go back; with ``luck`` the environment's own random numbers will be others than those that are to come."""
         states, simulation = snapshot
-        for layer, state in zip(self.layers, states, strict=True):
-            vars(layer).update(copy.deepcopy(state))
+        for layer, state in zip(self.layers, self._copy(states), strict=True):
+            content = vars(layer)
+            for name in [name for name, value in content.items() if name not in state and self._changes(name, value)]:
+                del content[name]
+            content.update(state)
         if self.simulated:
             import mujoco
 
             mujoco.mj_copyData(self.layers[-1].data, self.layers[-1].model, simulation)
+        if luck is not None:
+            self.layers[-1].np_random = np.random.default_rng(luck.integers(2**63))
+
+    def _changes(self, name: str, value: Any) -> bool:
+        fixed = {*FIXED, "env"} | ({"data", "model", "mujoco_renderer"} if self.simulated else set())
+        return name not in fixed and not ismodule(value)
+
+    def _copy(self, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        kept = [*self.layers, *([self.layers[-1].data, self.layers[-1].model] if self.simulated else [])]
+        return copy.deepcopy(states, {id(thing): thing for thing in kept})
 
 
-def reward_objective(env: gymnasium.Env[Any, Any]) -> Objective:
-    """Costs of action sequences in the environment's present state: minus the sum of rewards up to termination."""
+def reward_objective(env: gymnasium.Env[Any, Any], luck: np.random.Generator | None = None) -> Objective:
+    """Costs of action sequences in the environment's present state: minus the sum of rewards up to termination.
+
+    With ``luck`` each sequence meets random numbers of its own; without, those that will really come.
+    """
     snapshots = Snapshots(env)
 
     def objective(sequences: Array) -> Array:
         state = snapshots.take()
         costs = np.zeros(sequences.shape[:2])
         for index in np.ndindex(costs.shape):
-            snapshots.put_back(state)
+            snapshots.put_back(state, luck)
             for action in sequences[index]:
                 _, reward, terminated, _, _ = env.step(action.astype(env.action_space.dtype))
                 costs[index] -= float(reward)
@@ -107,22 +132,22 @@ class GymnasiumWorld(World):
         reached: Callable[[Array], bool] = lambda observation: False,
         idle: Sequence[float] | None = None,
     ) -> None:
-        if env.spec is None or env.spec.max_episode_steps is None:
-            raise ValueError("the environment has no time limit; make it with gymnasium.make(..., max_episode_steps=N)")
+        limit = time_limit(env)
         self.env, self._cost, self._reached = env, cost, reached
         self._low, self._high = action_bounds(env.action_space)
         self._ended = False
         middle = tuple((self._low + self._high) / 2) if idle is None else tuple(idle)
-        self.task = Task(name=env.spec.id, horizon=horizon, limit=env.spec.max_episode_steps, idle=middle)
+        self.task = Task(name=str(env), horizon=horizon, limit=limit, idle=middle)
 
     def bounds(self) -> tuple[Array, Array]:
         return self._low, self._high
 
-    def reset(self, episodes: int, generator: np.random.Generator) -> Array:
-        if episodes != 1:
-            raise ValueError(f"episodes is {episodes}; a Gymnasium environment runs one at a time")
+    def reset(self, generators: Sequence[np.random.Generator]) -> Array:
+        if len(generators) != 1:
+            raise ValueError(f"there are {len(generators)} episodes; a Gymnasium environment runs one at a time")
         self._ended = False
-        observation, _ = self.env.reset(seed=int(generator.integers(2**31)))
+        (self._luck,) = generators[0].spawn(1)
+        observation, _ = self.env.reset(seed=int(generators[0].integers(2**31)))
         return np.asarray(observation, dtype=np.float64)[None]
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
@@ -138,11 +163,12 @@ class GymnasiumWorld(World):
         pass  # there is only one
 
     def simulate(self, sequences: Array) -> Array:
+        """What the environment would do; its own random numbers are others in every future, as nobody knows them."""
         snapshots = Snapshots(self.env)
         state = snapshots.take()
         futures = []
         for sequence in sequences[0]:
-            snapshots.put_back(state)
+            snapshots.put_back(state, self._luck)
             future: list[Any] = []
             terminated = False
             for action in sequence.astype(self.env.action_space.dtype):
@@ -171,9 +197,11 @@ def control_environment(
     ``on_step`` is told the number of each step and the sum so far.
     """
     low, high = action_bounds(env.action_space)
-    planner = ICEM(low, high, config, generator=np.random.default_rng(seed))
+    time_limit(env)
+    search, luck = np.random.default_rng(seed).spawn(2)
+    planner = ICEM(low, high, config, generator=search)
     env.reset(seed=seed)
-    objective = reward_objective(env)
+    objective = reward_objective(env, luck)
     total, step, ended = 0.0, 0, False
     while not ended:
         (action,) = planner.plan(objective)

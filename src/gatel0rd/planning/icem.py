@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,8 @@ Objective = Callable[[Array], NDArray[np.floating]]
 class ICEMConfig:
     """How iCEM searches. Defaults are the paper's; every improvement over plain CEM can be switched off.
 
+    Samples are always clipped to the bounds of the actions.
+
     Attributes:
         horizon: steps that are planned ahead.
         samples: action sequences in the first iteration.
@@ -25,10 +27,13 @@ class ICEMConfig:
         elites: best sequences that the next round is fitted to.
         noise_exponent: β of the colored noise; 0 samples every step on its own.
         decay: the number of samples shrinks by this factor per iteration, never below twice the elites; 1: constant.
-        reuse: share of the elites that is kept, within a step and, shifted in time, for the next one; 0: none.
+        reuse: share of the elites that is kept.
+        keep_elites: whether they are kept from one iteration to the next.
+        shift_elites: whether they are kept, one action later, from one step to the next.
         momentum: share of the old mean and deviation in the new ones.
         initial_deviation: of the first samples, as a share of half the action range.
         try_mean: whether the last iteration also tries the mean itself.
+        execute_best: return the first action of the best sequence, else of the mean.
     """
 
     horizon: int = 30
@@ -38,9 +43,12 @@ class ICEMConfig:
     noise_exponent: float = 3.0
     decay: float = 1.25
     reuse: float = 0.3
+    keep_elites: bool = True
+    shift_elites: bool = True
     momentum: float = 0.1
     initial_deviation: float = 0.5
     try_mean: bool = True
+    execute_best: bool = True
 
     def __post_init__(self) -> None:
         for name, least in (("horizon", 1), ("samples", 1), ("iterations", 1), ("elites", 1)):
@@ -52,9 +60,9 @@ class ICEMConfig:
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected {low} to {high}")
         if not 0 <= self.noise_exponent < np.inf:
-            raise ValueError(f"noise_exponent is {self.noise_exponent}; expected 0 or more")
-        if not self.initial_deviation > 0:
-            raise ValueError(f"initial_deviation is {self.initial_deviation}; expected more than 0")
+            raise ValueError(f"noise_exponent is {self.noise_exponent}; expected a finite number of at least 0")
+        if not 0 < self.initial_deviation < np.inf:
+            raise ValueError(f"initial_deviation is {self.initial_deviation}; expected a finite number above 0")
 
     @property
     def kept(self) -> int:
@@ -78,27 +86,28 @@ def plain_cem(config: ICEMConfig) -> ICEMConfig:
         samples=max(count, config.elites),
         noise_exponent=0.0,
         decay=1.0,
-        reuse=0.0,
+        keep_elites=False,
+        shift_elites=False,
         momentum=0.0,
         try_mean=False,
+        execute_best=False,
     )
 
 
 def random_shooting(config: ICEMConfig) -> ICEMConfig:
-    """One round of white noise with as many rollouts as all iterations have."""
-    return replace(plain_cem(config), samples=sum(config.sample_counts), iterations=1)
+    """One round of white noise with as many rollouts as all iterations have; nothing is fitted, the best is taken."""
+    return replace(plain_cem(config), samples=sum(config.sample_counts), iterations=1, momentum=1.0, execute_best=True)
 
 
 class ICEM:
     """Plans for any number of episodes side by side; knows nothing of the world but the objective.
 
     Call :meth:`reset` at the start of an episode and :meth:`plan` at every step. Afterwards ``planned`` [E, T, A] is
-    the best sequence, of which the first action was returned, and ``elites`` [E, K, T, A] are the best ones in order.
+    the sequence of which the first action was returned, and ``elites`` [E, K, T, A] are the best ones in order.
 
     Args:
         low, high: bounds of the actions, [A].
-        episodes: E, how many episodes are planned at once; each is searched on its own.
-        generator: all randomness; several episodes get one each, spawned from it, and do not depend on each other.
+        generator: all randomness: one, or several to plan as many episodes at once (E), each searched on its own.
     """
 
     def __init__(
@@ -107,8 +116,7 @@ class ICEM:
         high: ArrayLike,
         config: ICEMConfig | None = None,
         *,
-        episodes: int = 1,
-        generator: np.random.Generator,
+        generator: np.random.Generator | Sequence[np.random.Generator],
     ) -> None:
         self.config = config or ICEMConfig()
         self.low, self.high = (np.atleast_1d(np.asarray(bound, dtype=np.float64)) for bound in (low, high))
@@ -122,9 +130,9 @@ class ICEM:
             )
         if not (self.low < self.high).all():
             raise ValueError(f"action bounds are {self.low} and {self.high}; expected low below high everywhere")
-        if episodes < 1:
-            raise ValueError(f"episodes is {episodes}; expected at least 1")
-        self.generators = [generator] if episodes == 1 else generator.spawn(episodes)
+        self.generators = [generator] if isinstance(generator, np.random.Generator) else list(generator)
+        if not self.generators:
+            raise ValueError("there is no generator; expected one for every episode")
         self.reset()
 
     def reset(self) -> None:
@@ -158,26 +166,28 @@ class ICEM:
                 costs = self._judge(objective, samples)
             else:
                 costs = self._judge(objective, samples)
-                samples = np.concatenate([samples, self.elites[:, : config.kept]], axis=1)
-                costs = np.concatenate([costs, self.elite_costs[:, : config.kept]], axis=1)
+                kept = config.kept if config.keep_elites else 0
+                samples = np.concatenate([samples, self.elites[:, :kept]], axis=1)
+                costs = np.concatenate([costs, self.elite_costs[:, :kept]], axis=1)
             order = np.argsort(costs, axis=1, kind="stable")[:, : config.elites]
-            ranked = np.take_along_axis(costs, order, axis=1)
             self.elites = np.take_along_axis(samples, order[:, :, None, None], axis=1)
-            self.elite_costs = ranked
-            # where hopeless sequences are among the elites, there is too little to fit to: the search stays as wide
-            fits = np.all(np.isfinite(ranked), axis=1).reshape(-1, 1, 1)
-            self.mean, self.deviation = (
-                np.where(fits, config.momentum * old + (1 - config.momentum) * new, old)
-                for old, new in (
-                    (self.mean, self.elites.mean(axis=1)),
-                    (self.deviation, self.elites.std(axis=1)),
-                )
-            )
-        self.planned = self.elites[:, 0]
+            self.elite_costs = np.take_along_axis(costs, order, axis=1)
+            self._fit()
+        self.planned = self.elites[:, 0] if config.execute_best else self.mean
         action: Array = self.planned[:, 0].copy()
         self.mean = np.concatenate([self.mean[:, 1:], self.mean[:, -1:]], axis=1)
         self.deviation = self._wide()
         return action
+
+    def _fit(self) -> None:
+        """Move mean and deviation to those of the elites that are not hopeless; one alone is too little to fit to."""
+        finite = np.isfinite(self.elite_costs)[:, :, None, None]  # [E, K, 1, 1]
+        count = np.maximum(finite.sum(axis=1), 1)
+        mean = np.where(finite, self.elites, 0).sum(axis=1) / count
+        deviation = np.sqrt(np.where(finite, np.square(self.elites - mean[:, None]), 0).sum(axis=1) / count)
+        old_share = np.where(count > 1, self.config.momentum, 1.0)
+        self.mean = old_share * self.mean + (1 - old_share) * mean
+        self.deviation = old_share * self.deviation + (1 - old_share) * deviation
 
     def _wide(self) -> Array:
         half = (self.high - self.low) / 2 * self.config.initial_deviation
@@ -194,7 +204,7 @@ class ICEM:
 
     def _shifted_elites(self) -> Array:
         """Some elites of the last step, one step later; their last action is drawn afresh. [E, kept, T, A]."""
-        kept = self.elites[:, : self.config.kept]
+        kept = self.elites[:, : self.config.kept if self.config.shift_elites else 0]
         if not kept.shape[1]:
             return kept
         last = self._sample(kept.shape[1])[:, :, -1:]

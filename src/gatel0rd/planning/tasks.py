@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +49,8 @@ class World(ABC):
         return -np.ones(self.task.action_size), np.ones(self.task.action_size)
 
     @abstractmethod
-    def reset(self, episodes: int, generator: np.random.Generator) -> Array:
-        """Begin new episodes; returns observations [E, O]."""
+    def reset(self, generators: Sequence[np.random.Generator]) -> Array:
+        """Begin an episode with each generator, on which alone its start depends; returns observations [E, O]."""
 
     @abstractmethod
     def step(self, actions: Array) -> tuple[Array, Flags]:
@@ -80,9 +81,9 @@ class RemoteControl(World):
     radius = enlarged * rooms.CONTROL_RADIUS
     goal = rooms.GOAL - rooms.ROOM_SHIFT
 
-    def reset(self, episodes: int, generator: np.random.Generator) -> Array:
-        self.agent, self.robot = generator.uniform(-1, 1, (2, episodes, 2))
-        self.controlled = np.zeros(episodes, dtype=bool)
+    def reset(self, generators: Sequence[np.random.Generator]) -> Array:
+        self.agent, self.robot = np.stack([generator.uniform(-1, 1, (2, 2)) for generator in generators], axis=1)
+        self.controlled = np.zeros(len(generators), dtype=bool)
         return np.concatenate([self.agent, self.robot], axis=-1)
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
@@ -125,10 +126,11 @@ class Herding(World):
             self.enlarged * radius for radius in (shepherd.LEVER_RADIUS, shepherd.CAGE_RADIUS)
         )
 
-    def reset(self, episodes: int, generator: np.random.Generator) -> Array:
-        agent = np.full((episodes, 2), shepherd.START_X)
-        agent[:, 1] = generator.uniform(shepherd.LOWEST[1], shepherd.HIGHEST[1], episodes)
-        self.world = shepherd.start(agent, *shepherd.sample_sheep(generator, self.rules, (episodes,)))
+    def reset(self, generators: Sequence[np.random.Generator]) -> Array:
+        lowest, highest = shepherd.LOWEST[1], shepherd.HIGHEST[1]
+        agent = np.array([(shepherd.START_X, generator.uniform(lowest, highest)) for generator in generators])
+        sheep = zip(*(shepherd.sample_sheep(generator, self.rules) for generator in generators), strict=True)
+        self.world = shepherd.start(agent, *map(np.stack, sheep))
         return shepherd.observe(self.world, self.rules.mask)
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
