@@ -127,12 +127,14 @@ class LearnedForesight:
         self.taken.append(_tensor(actions))
         with without_training(self.model):
             if self.state is not None:
-                _, self.state, self.gates = self.model.step(self.state, self.seen[-1], self.taken[-1])
-                self.seen = []
+                rollout = self.model.rollout(self.state, self.seen[-1], self.taken[-1].unsqueeze(0))
             elif len(self.taken) == self.needed:
                 rollout = self.model(torch.stack(self.seen), torch.stack(self.taken))
-                self.state, self.gates = rollout.state, None if rollout.gates is None else rollout.gates[-1]
-                self.seen = []
+            else:
+                rollout = None
+        if rollout is not None:
+            self.state, self.gates = rollout.state, None if rollout.gates is None else rollout.gates[-1]
+            self.seen = []
         self.seen.append(_tensor(observations))
 
     def keep(self, rows: NDArray[np.int64]) -> None:
