@@ -75,9 +75,11 @@ def scenes(directory: Path) -> None:
 def main() -> None:
     write_atomically(DOCS / "experiments.md", experiments_page())
     scenes(DOCS / "images")
-    report = DOCS / "results"
+    report, fresh = DOCS / "results", DOCS / ".results"
+    shutil.rmtree(fresh, ignore_errors=True)
+    make_report([RESULTS], fresh)
     shutil.rmtree(report, ignore_errors=True)
-    make_report([RESULTS], report)
+    fresh.rename(report)
     for experiment, profile, view in PICTURES:
         picture = report / "figures" / f"{experiment}-{profile}-text-{view}.png"
         shutil.copy(picture, DOCS / "images" / f"{experiment}.png")

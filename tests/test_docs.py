@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gatel0rd.experiments.registry import experiments
+from gatel0rd.analysis.records import load_records
+from gatel0rd.config import from_json
+from gatel0rd.experiments.registry import RunConfig, experiments
+from gatel0rd.experiments.report import make_report
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -39,7 +42,7 @@ def test_the_paper_map_names_what_exists():
     for experiment_id in experiments():
         assert f"`{experiment_id}`" in text
     assert set(re.findall(r"`((?:rrc|billiard|shepherd|fetch)/[a-z0-9-]+)`", text)) <= set(experiments())
-    rooms = r"`((?:functional|cells|training|models|envs|nn)(?:\.\w+)+)`"
+    rooms = r"`((?:functional|cells|training|models|envs|nn|planning|data)(?:\.\w+)+)`"
     for path in set(re.findall(rooms, text)):
         parts = path.split(".")
         for length in range(len(parts), 0, -1):
@@ -50,6 +53,15 @@ def test_the_paper_map_names_what_exists():
                 continue
         for name in parts[length:]:
             found = getattr(found, name)
+
+
+def test_the_committed_records_make_a_report(tmp_path):
+    page = make_report([ROOT / "results"], tmp_path).read_text()
+    for record in load_records([ROOT / "results"]):
+        run = from_json(RunConfig, record.run)
+        assert record.path.parent.name == run.directory_name.partition("/")[2] and record.group == run.group
+    for scenario in ("Robot Remote Control", "Billiard Ball", "Shepherd"):
+        assert scenario in page
 
 
 def test_every_artefact_of_the_registry_is_in_the_paper_map():
