@@ -17,7 +17,9 @@ PICTURES = (
     ("rrc-latents", "paper", 0),
     ("billiard-scheduled-sampling", "quick", 0),
     ("billiard-latents", "quick", 0),
-    ("shepherd-prediction", "quick", 1),
+    ("rrc-planning", "paper", 0),
+    ("shepherd-prediction", "quick-1000-epochs", 1),
+    ("shepherd-planning", "quick-1000-epochs", 0),
     ("shepherd-latents", "quick", 0),
 )
 """Experiment, profile and number of the view of each figure that README and guides show."""

@@ -224,7 +224,7 @@ def planning(lines: Sequence[Line], *, title: str) -> Figure:
         axes.plot(epochs, mean, ".-", color=color, linewidth=1.6, label=f"{line.label} ({seeds})")
         axes.fill_between(epochs, mean - error, mean + error, color=color, alpha=0.18, linewidth=0)
     if axes.has_data():
-        axes.legend(fontsize=7.5)
+        figure.legend(loc="outside lower center", ncols=2, fontsize=6.5)  # curves leave no room inside
     axes.set(title=title, xlabel="epoch", ylabel="success rate", ylim=(-0.03, 1.03))
     return figure
 
