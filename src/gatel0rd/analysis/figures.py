@@ -219,12 +219,12 @@ def planning(lines: Sequence[Line], *, title: str) -> Figure:
         else:
             error, kind = np.sqrt(mean * (1 - mean) / episodes[0]), "seed"
         color = color_of(line, lines)
-        counts = " to ".join(str(count) for count in dict.fromkeys((episodes.min(), episodes.max())))
-        seeds = f"{len(outcomes)} {kind} of {counts} episodes"
+        counts = "–".join(str(count) for count in dict.fromkeys((episodes.min(), episodes.max())))
+        seeds = f"{len(outcomes)} {kind}, {counts} episodes"
         axes.plot(epochs, mean, ".-", color=color, linewidth=1.6, label=f"{line.label} ({seeds})")
         axes.fill_between(epochs, mean - error, mean + error, color=color, alpha=0.18, linewidth=0)
     if axes.has_data():
-        figure.legend(loc="outside lower center", ncols=2, fontsize=6.5)  # curves leave no room inside
+        figure.legend(loc="outside lower center", ncols=2, fontsize=6)  # curves leave no room inside
     axes.set(title=title, xlabel="epoch", ylabel="success rate", ylim=(-0.03, 1.03))
     return figure
 
