@@ -102,7 +102,7 @@ def report(
 
 def data_make(
     name: Positional[
-        Annotated[str, arg(metavar="NAME", help="Scenario (rrc, billiard, shepherd) or scenario/policy (rrc/time).")]
+        Annotated[str, arg(metavar="NAME", help="Scenario (rrc, billiard, shepherd, fetch, fetch-diverse) or scenario/policy.")]
     ],
     sequences: Annotated[int | None, arg(metavar="N", help="Sequences per split; the paper's if not given.")] = None,
     preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
@@ -117,7 +117,7 @@ def data_make(
         for recipe in recipes(name, sequences=sequences, preset=preset, seed=seed):
             task = progress.add_task(f"{recipe.policy} {recipe.split}", total=recipe.sequences)
             began = time.monotonic()
-            made = generate(recipe, lambda done, total, task=task: progress.update(task, completed=done))  # type: ignore[misc]
+            made = generate(recipe, lambda done, _, task=task: progress.update(task, completed=done), out)  # type: ignore[misc]
             path = made.save(out)
             size = path.stat().st_size / 1e6
             console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {time.monotonic() - began:.1f} s")

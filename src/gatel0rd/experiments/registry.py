@@ -284,9 +284,9 @@ def plan(
 
 def experiments() -> dict[str, Experiment]:
     """Every experiment, by id."""
-    from gatel0rd.experiments import billiard_ball, robot_remote_control, shepherd
+    from gatel0rd.experiments import billiard_ball, fetch_pick_and_place, robot_remote_control, shepherd
 
-    modules = (billiard_ball, robot_remote_control, shepherd)
+    modules = (billiard_ball, robot_remote_control, shepherd, fetch_pick_and_place)
     return {experiment.id: experiment for module in modules for experiment in module.EXPERIMENTS}
 
 

@@ -100,7 +100,7 @@ def _make_data(runs: Sequence[RunConfig], out: Path, display: Display) -> None:
     recipes = {recipe for run in runs for recipe in (run.train_data, *run.evaluation_data, *run.validation_data)}
     for recipe in sorted(recipes, key=lambda recipe: recipe.name):
         if not (out / "data" / f"{recipe.name}.safetensors").exists():
-            generate(recipe, partial(display.generated, recipe)).save(out / "data")
+            generate(recipe, partial(display.generated, recipe), out / "data").save(out / "data")
 
 
 def _run_inline(runs: Sequence[RunConfig], order: Iterable[int], work: Work, display: Display) -> list[Failure]:
