@@ -20,7 +20,15 @@ from gatel0rd.config import Preset
 
 console = Console(soft_wrap=not sys.stdout.isatty())
 
-EXTRAS = {"gymnasium": "envs", "PIL": "envs", "panda3d": "billiard", "pygame": "human", "matplotlib": "report"}
+EXTRAS = {
+    "gymnasium": "envs",
+    "PIL": "envs",
+    "panda3d": "billiard",
+    "mujoco": "fetch",
+    "gymnasium_robotics": "fetch",
+    "pygame": "human",
+    "matplotlib": "report",
+}
 """Module -> the extra that brings it."""
 
 SeedList = Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7.")]
@@ -102,7 +110,10 @@ def report(
 
 def data_make(
     name: Positional[
-        Annotated[str, arg(metavar="NAME", help="Scenario (rrc, billiard, shepherd, fetch, fetch-diverse) or scenario/policy.")]
+        Annotated[
+            str,
+            arg(metavar="NAME", help="Scenario (rrc, billiard, shepherd, fetch, fetch-diverse) or scenario/policy."),
+        ]
     ],
     sequences: Annotated[int | None, arg(metavar="N", help="Sequences per split; the paper's if not given.")] = None,
     preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",

@@ -31,9 +31,7 @@ def version_of(scenario: str) -> int:
     return VERSIONS.get(scenario, 1)
 
 
-def generate(
-    recipe: DataRecipe, progress: Progress = ignore_progress, directory: Path | None = None
-) -> Dataset:
+def generate(recipe: DataRecipe, progress: Progress = ignore_progress, directory: Path | None = None) -> Dataset:
     """Make the data set that a recipe describes.
 
     Those that take long are made on all cores, and their parts are kept in ``directory`` until they are whole, so that

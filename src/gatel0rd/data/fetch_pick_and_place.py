@@ -77,6 +77,11 @@ def sample_expert(kind: str, generator: np.random.Generator, *, lifts: bool = Fa
     )
 
 
+def raised(point: Array, height: float) -> Array:
+    """A point so much higher. Shape: [3] -> [3]."""
+    return np.array([point[0], point[1], point[2] + height])
+
+
 class Play:
     """An episode under way: what the expert does next, from what is observed and touched."""
 
@@ -100,14 +105,14 @@ class Play:
         offset = np.linalg.norm(gripper[:2] - thing[:2])
         if self.phase == 0 and offset < 0.02:
             self.phase = 1
-        hold = thing + (0.0, 0.0, expert.depth)
+        hold = raised(thing, expert.depth)
         if self.phase == 1 and offset < ALIGNED / 2 and abs(gripper[2] - hold[2]) < 0.01:
             self.phase = 2
         if self.phase == 2 and all(touching):
             self.wait += 1
             self.phase = 3 if self.wait > 1 else 2
         if self.phase == 0:
-            return thing + (0.0, 0.0, expert.hover), 1.0, bool(offset < 0.06)
+            return raised(thing, expert.hover), 1.0, bool(offset < 0.06)
         if self.phase < 3:
             return hold, 1.0 if self.phase == 1 else -1.0, True
         return expert.goal, -1.0, False
@@ -117,9 +122,9 @@ class Play:
         expert = self.expert
         if self.direction is None:
             way = expert.goal[:2] - thing[:2]
-            self.direction = np.append(way / max(np.linalg.norm(way), 1e-6), 0.0)
-        behind = thing - expert.distance * self.direction + (0.0, 0.0, expert.depth)
-        above = behind + (0.0, 0.0, expert.hover)
+            self.direction = np.append(way / max(float(np.linalg.norm(way)), 1e-6), 0.0)
+        behind = raised(thing - expert.distance * self.direction, expert.depth)
+        above = raised(behind, expert.hover)
         if self.phase == 0 and np.linalg.norm(gripper - above) < 0.02:
             self.phase = 1
         if self.phase == 1 and np.linalg.norm(gripper - behind) < 0.015:
@@ -135,9 +140,9 @@ class Play:
                 ahead = thing + 0.04 * self.direction
                 done = np.dot(expert.goal[:2] - thing[:2], self.direction[:2]) < 0.01
                 return (gripper if done else np.append(ahead[:2], behind[2])), -1.0, False
-            far = gripper + self.direction + (0.0, 0.0, expert.lift * any(touching))
+            far = raised(gripper + self.direction, expert.lift * any(touching))
             return far, -1.0, False
-        return above + (0.0, 0.0, 0.05), -1.0, False
+        return raised(above, 0.05), -1.0, False
 
 
 class Episode(NamedTuple):
@@ -146,6 +151,11 @@ class Episode(NamedTuple):
     observations: Array
     actions: Array
     touching: NDArray[np.bool_]
+
+    def cut(self, first: int, steps: int) -> Episode:
+        """A window of so many steps."""
+        here = slice(first, first + steps)
+        return Episode(self.observations[here], self.actions[here], self.touching[here])
 
 
 def play(
@@ -167,12 +177,12 @@ def play(
         if after_grasp is not None:
             grasp = first_true(grasped(observations[: t + 1], touching[: t + 1]))
             if grasp >= 0 and t + 1 == grasp + after_grasp:
-                return Episode(observations[: t + 1], actions[: t + 1], touching[: t + 1])
+                return Episode(observations, actions, touching).cut(0, t + 1)
         arm.step(actions[t].astype(np.float32))
     return Episode(observations, actions, touching)
 
 
-def grasped(observations: Array, touching: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def grasped(observations: NDArray[np.floating], touching: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether both fingers touch the object, and it is between them. Shape: [..., 11], [..., 2] -> [...]."""
     between = np.linalg.norm(observations[..., 6:9], axis=-1) < LOST
     held: NDArray[np.bool_] = touching.all(axis=-1) & between
@@ -211,8 +221,8 @@ def generate_part(recipe: DataRecipe, number: int) -> Rows:
     :data:`GRASP_TIMES`, by the paper's filters. ``mixed``: episodes of all kinds from their start.
 
     Labels: ``right`` and ``left``, whether that finger touches the object; ``grasped``, both do; ``moves``, the object
-    is on its way to the next observation; ``grasp`` [N], the first time it is grasped, -1 without one; ``kind`` [N], see
-    :data:`KINDS`; ``tried`` [N], how many episodes it took.
+    is on its way to the next observation; ``grasp`` [N], the first time it is grasped, -1 without one; ``kind`` [N],
+    see :data:`KINDS`; ``tried`` [N], how many episodes it took.
     """
     policies = {"grasps": _windows, "mixed": _episodes}
     if recipe.policy not in policies:
@@ -264,7 +274,7 @@ def _windows(recipe: DataRecipe, count: int, generator: np.random.Generator) -> 
         first = first_true(grasped(found.observations, found.touching)) - at
         if first < 0 or len(found.actions) < first + recipe.steps:
             continue
-        window = Episode(*(part[first : first + recipe.steps] for part in found))
+        window = found.cut(first, recipe.steps)
         if why_rejected(window, at) is None:
             rows.append((window, "grasp", tried))
             tried = 0

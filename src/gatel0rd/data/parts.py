@@ -25,7 +25,11 @@ def is_made_in_parts(module: ModuleType) -> bool:
 
 
 def generate_in_parts(
-    recipe: DataRecipe, module: ModuleType, progress: Progress, directory: Path | None = None, workers: int | None = None
+    recipe: DataRecipe,
+    module: ModuleType,
+    progress: Progress,
+    directory: Path | None = None,
+    workers: int | None = None,
 ) -> Dataset:
     """Make a data set part by part; what does not depend on the number of workers, nor on interruptions.
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from gatel0rd.envs.drawn import Array, DrawnEnv, Picture, check_options, finite_action
 from gatel0rd.envs.fetch_simulation import SUCCESS_DISTANCE, Arm, body, sample_goal, sample_object
 
+ACTION_NAMES = ("pull_x", "pull_y", "pull_z", "fingers")
 OBSERVATION_NAMES = (
     *(f"gripper_{axis}" for axis in "xyz"),
     *(f"object_{axis}" for axis in "xyz"),
@@ -26,8 +27,8 @@ class FetchPickAndPlace(DrawnEnv):
 
     Observation: gripper (3), object (3), the object relative to the gripper (3), right and left finger; in metres.
     Action: pull of the gripper (3) and of its fingers (positive: open), each in [-1, 1]. Reward: 0 while the object is
-    within 5 cm of the goal, else -1. ``info``: ``goal``, ``is_success``, ``touching`` (right and left finger). An episode
-    goes on until its time limit.
+    within 5 cm of the goal, else -1. ``info``: ``goal``, ``is_success``, ``touching`` (right and left finger). An
+    episode goes on until its time limit.
 
     Args:
         render_mode: ``rgb_array`` or ``human``. Pictures are drawn by ourselves, so that no graphics driver is needed.
@@ -78,9 +79,15 @@ def _point(value: Any, size: int, name: str) -> Array:
     return point
 
 
-def picture(history: Array, height: int) -> Picture:
-    """The arm as observations up to now tell it, in a pose that brings the gripper there. Shape: history [t, 11]."""
+def picture(history: Array, height: int, *, enlarged: float = 1.0, trail_from: int = 0) -> Picture:
+    """The arm as observations up to now tell it, in a pose that brings the gripper there.
+
+    Args:
+        history: observations [t, 11].
+        enlarged: nothing here has a radius.
+        trail_from: when the drawn trails begin.
+    """
     from gatel0rd.envs.fetch_drawing import draw_arm, pose
 
-    trails = [history[:, :3], history[:, 3:6]]
+    trails = [history[trail_from:, :3], history[trail_from:, 3:6]]
     return draw_arm(pose(history[-1]), height, trails=trails)

@@ -36,7 +36,8 @@ def import_mujoco() -> Any:
     if not low <= tuple(map(int, version.split(".")[:2])) < high:
         wanted = f">={low[0]}.{low[1]},<{high[0]}.{high[1]}"
         raise ModuleNotFoundError(
-            f"mujoco {version} is installed, Fetch Pick&Place needs {wanted}; pip install 'mujoco{wanted}'", name="mujoco"
+            f"mujoco {version} is installed, Fetch Pick&Place needs {wanted}; pip install 'mujoco{wanted}'",
+            name="mujoco",
         )
     return mujoco
 
@@ -52,8 +53,8 @@ class Body(NamedTuple):
     gripper_site: int
     object_site: int
     object_address: int
-    finger_addresses: tuple[int, int]
-    finger_geoms: tuple[int, int]
+    finger_addresses: tuple[int, ...]
+    finger_geoms: tuple[int, ...]
     object_geom: int
     actuated: tuple[int, ...]
 
@@ -166,10 +167,10 @@ class Arm:
 class Arms:
     """Many robots side by side, for planning: all step together, on several threads.
 
-    A step begins without the solver's warm start, so that paths differ in their last digits from :class:`Arm`'s.
+    A step begins without the solver's warm start, so that paths differ by up to millimetres from :class:`Arm`'s.
 
-    Shape: state [B, S]; seen [B, 24]: gripper (3), object (3), fingers (2), their velocities (3, 3), and where the
-    gripper's body is (3, 4).
+    Shape: states [B, S]; seen [B, 21]: gripper (3), object (3), fingers (2), velocities of gripper and object (3, 3),
+    and where the gripper's body is (3, 4).
     """
 
     def __init__(self, threads: int = 1) -> None:

@@ -48,11 +48,16 @@ DIVERSE = Scenario(
 
 
 def _network(cell: CellName, label: str, *, rate: float, layers: int = 1) -> Variant:
-    own = {"net_layers": layers} if cell == "gatel0rd" else {"num_layers": layers}
+    own = cell == "gatel0rd"  # its subnetworks are deep, the others are stacked
     return Variant(
         name=cell,
         label=label,
-        cell=CellConfig(name=cell, hidden_size=HIDDEN, **own),
+        cell=CellConfig(
+            name=cell,
+            hidden_size=HIDDEN,
+            net_layers=layers if own else 1,
+            num_layers=1 if own else layers,
+        ),
         learning_rate=rate,
         sparsity_weight=0.0001 if cell == "gatel0rd" else 0.0,
         paper_epochs=EPOCHS,
@@ -85,8 +90,8 @@ EXPERIMENTS = (
         id="fetch/generalization",
         title="Generalization across grasp timings",
         question="Who predicts well when the object is grasped later than ever during training?",
-        claim="All networks have a very low test error, LSTM the lowest by a little; when the grasp comes later all errors "
-        "are much higher, and GateL0RD's (λ = 0.0001) rises the least.",
+        claim="All networks have a very low test error, LSTM the lowest by a little; when the grasp comes later all "
+        "errors are much higher, and GateL0RD's (λ = 0.0001) rises the least.",
         scenario=SCENARIO,
         policy="grasps",
         variants=FOUR,
@@ -105,8 +110,8 @@ EXPERIMENTS = (
         id="fetch/latents",
         title="Learned latent states",
         question="What do the latent states look like when the object is grasped and carried?",
-        claim="One or three dimensions of GateL0RD's latent state change around the grasp and then stay; other networks' "
-        "states are not as easily interpreted.",
+        claim="One or three dimensions of GateL0RD's latent state change around the grasp and then stay; other "
+        "networks' states are not as easily interpreted.",
         scenario=SCENARIO,
         policy="grasps",
         variants=FOUR,
@@ -149,8 +154,8 @@ EXPERIMENTS = (
         id="fetch-diverse/prediction",
         title="Diverse ways of moving the object",
         question="Who predicts best when the object is also pushed, slid and flicked?",
-        claim="All networks are very similar; GateL0RD is slightly worse than the others with λ = 0.001 and slightly better "
-        "with λ = 0.",
+        claim="All networks are very similar; GateL0RD is slightly worse than the others with λ = 0.001 and slightly "
+        "better with λ = 0.",
         scenario=DIVERSE,
         policy="mixed",
         variants=DEEP,

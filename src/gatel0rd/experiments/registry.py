@@ -221,7 +221,7 @@ def plan_run(
     own_epochs = profile.scale_epochs(paper_epochs, scenario.name) if epochs is None else epochs
 
     def recipe(policy: str, split: str) -> DataRecipe:
-        sequences = min(scenario.splits[split], profile.sequences or scenario.splits[split])
+        sequences = profile.limit_sequences(scenario.splits[split], scenario.name)
         return scenario.recipe(policy, split, preset=preset, sequences=sequences)
 
     evaluations = scenario.evaluations[experiment.policy]
