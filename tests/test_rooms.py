@@ -24,7 +24,7 @@ ALLOWED = {
     "envs": set(),
     "data": {"config", "envs", "files"},
     "training": {"config", "data", "engine", "files", "functional", "models"},
-    "planning": {"cells", "config", "envs", "models"},
+    "planning": {"cells", "config", "envs", "mlp", "models"},
     "analysis": {"files"},
     "experiments": {"analysis", "config", "data", "engine", "envs", "files", "models", "planning", "training"},
     "bench": {"bench_jax", "config", "engine", "envs", "models", "nn", "planning", "training"},

@@ -168,7 +168,7 @@ def animate(
 
 
 def plan(
-    scenario: Positional[Annotated[str, arg(metavar="SCENARIO", help="rrc or shepherd.")]],
+    scenario: Positional[Annotated[str, arg(metavar="SCENARIO", help="rrc, shepherd or fetch.")]],
     model: Annotated[str, arg(metavar="RUN", help="Directory of a finished run, or ground-truth.")] = "ground-truth",
     episodes: Annotated[int, arg(metavar="N", help="Episodes, planned side by side.")] = 100,
     seed: Annotated[int, arg(metavar="S", help="Of the starts and of the planner.")] = 0,
@@ -211,6 +211,45 @@ def plan(
     if json is not None:
         write_json(json, outcome)
         console.print(f"wrote {json}")
+
+
+def apex(
+    rounds: Annotated[int, arg(metavar="N", help="Rounds of planning and learning.")] = 4,
+    episodes: Annotated[int, arg(metavar="N", help="Episodes in each round.")] = 16,
+    tests: Annotated[int, arg(metavar="N", help="Episodes to compare with, planned with and without guidance.")] = 20,
+    seed: int = 0,
+    out: OutDirectory = Path("runs/apex"),
+) -> None:
+    """Train a policy from planned episodes of Fetch Pick&Place, and see whether it helps the planner (APEX)."""
+    from gatel0rd.experiments.apex import compare
+
+    with step_progress() as progress:
+        tasks: dict[str, Any] = {}
+
+        def on_step(what: str, done: int, total: int) -> None:
+            tasks[what] = tasks.get(what) or progress.add_task(f"{what}, control steps", total=total)
+            progress.update(tasks[what], completed=done)
+
+        outcome = compare(
+            out,
+            seed=seed,
+            rounds=rounds,
+            episodes=episodes,
+            tests=tests,
+            on_step=on_step,
+            on_round=lambda done: console.print(
+                f"planner {done.planner:.0%}, policy alone {done.policy:.0%}, {done.examples} examples, "
+                f"error {done.error:.3f}, {done.simulated} simulated steps"
+            ),
+        )
+    for name in ("guided", "unguided"):
+        found = outcome[name]
+        low, high = found["confidence"]
+        console.print(
+            f"{name}: {found['success']:.0%} of {tests} episodes succeeded (95 % interval {low:.0%} to {high:.0%}), "
+            f"{found['simulated_per_control_step']:.0f} simulated steps per control step"
+        )
+    console.print(f"wrote {out / 'apex.json'} and {out / 'policy.safetensors'}")
 
 
 def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> None:
@@ -334,6 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.command(measure)
     app.command(animate)
     app.command(plan)
+    app.command(apex)
     app.command(demo)
     app.command(info)
     app.command(bench)

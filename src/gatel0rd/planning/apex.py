@@ -16,11 +16,9 @@ from torch import Tensor, nn
 
 from gatel0rd.envs.fetch_simulation import observed
 from gatel0rd.mlp import reset_linear, tanh_mlp
-from gatel0rd.planning.fetch import FEATURES, Placing
+from gatel0rd.planning.fetch import FEATURES, SMALL_BUDGET, Placing
 from gatel0rd.planning.icem import ICEM, ICEMConfig
 from gatel0rd.planning.noise import Array
-
-SMALL_BUDGET = ICEMConfig(horizon=10, samples=8, elites=3, iterations=2, noise_exponent=2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
