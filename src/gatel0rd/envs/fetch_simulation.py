@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
+import io
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +28,8 @@ MISSING = "Fetch Pick&Place needs MuJoCo and gymnasium-robotics; pip install 'ga
 def import_mujoco() -> Any:
     """The ``mujoco`` module, once it is known to be of a version that Fetch works with."""
     try:
-        import gymnasium_robotics  # noqa: F401
+        with contextlib.redirect_stderr(io.StringIO()):  # a notice about other environments, at every import
+            import gymnasium_robotics  # noqa: F401
         import mujoco
         import mujoco.rollout
     except ImportError as error:
