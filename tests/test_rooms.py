@@ -22,7 +22,7 @@ ALLOWED = {
     "nn": {"cells", "config", "engine"},
     "models": {"cells", "config", "engine", "files", "mlp", "program", "unroll"},
     "envs": set(),
-    "data": {"config", "envs", "files"},
+    "data": {"config", "envs", "files", "planning"},
     "training": {"config", "data", "engine", "files", "functional", "models"},
     "planning": {"cells", "config", "envs", "mlp", "models"},
     "analysis": {"files"},

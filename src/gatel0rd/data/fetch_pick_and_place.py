@@ -16,8 +16,10 @@ Rows = dict[str, NDArray[Any]]
 
 PART = 64
 """Sequences that are made at once, by one process, from a random generator of their own."""
-KINDS = ("grasp", "push", "slide", "flick")
-SHARES = (0.4, 0.25, 0.2, 0.15)
+KINDS = ("grasp", "push", "slide", "flick", "planned")
+SHARES = (0.4, 0.25, 0.2, 0.15, 0.0)
+PLANNED_PART, PLANNED_EVERY = 100, 200
+"""Of so many parts of mixed episodes one, the hundredth, is planned by iCEM on the simulator: it takes minutes."""
 EPISODE = 50
 GRASP_TIMES = {"train": (5, 5), "validation": (5, 5), "test": (5, 5), "generalization": (6, 10)}
 """Split -> earliest and latest step of the window at which the object is grasped."""
@@ -218,7 +220,8 @@ def generate_part(recipe: DataRecipe, number: int) -> Rows:
     """Sequences and labels of one part; the same recipe and number give the same bytes.
 
     ``grasps``: windows of reach-grasp-lift sequences, cut so that the object is grasped at the times of
-    :data:`GRASP_TIMES`, by the paper's filters. ``mixed``: episodes of all kinds from their start.
+    :data:`GRASP_TIMES`, by the paper's filters. ``mixed``: episodes of all kinds from their start, and few of a planner
+    that brings the object to one goal after the other.
 
     Labels: ``right`` and ``left``, whether that finger touches the object; ``grasped``, both do; ``moves``, the object
     is on its way to the next observation; ``grasp`` [N], the first time it is grasped, -1 without one; ``kind`` [N],
@@ -229,7 +232,10 @@ def generate_part(recipe: DataRecipe, number: int) -> Rows:
         raise ValueError(f"policy is {recipe.policy!r}; Fetch Pick&Place has {' and '.join(policies)}")
     words = f"{recipe.policy} {recipe.split} {recipe.preset}".encode()
     generator = np.random.default_rng([recipe.seed, number, *words])
-    rows = policies[recipe.policy](recipe, part_sizes(recipe)[number], generator)
+    make = policies[recipe.policy]
+    if recipe.policy == "mixed" and number % PLANNED_EVERY == PLANNED_PART:
+        make = _planned
+    rows = make(recipe, part_sizes(recipe)[number], generator)
     windows, kinds, tried = zip(*rows, strict=True)
     observations = np.stack([window.observations for window in windows]).astype(np.float32)
     touching = np.stack([window.touching for window in windows])
@@ -256,6 +262,13 @@ def _episodes(recipe: DataRecipe, count: int, generator: np.random.Generator) ->
     arm = Arm()
     kinds = generator.choice(KINDS, count, p=SHARES)
     return [(play(arm, sample_expert(kind, generator), generator, steps=recipe.steps), kind, 1) for kind in kinds]
+
+
+def _planned(recipe: DataRecipe, count: int, generator: np.random.Generator) -> list[Row]:
+    from gatel0rd.planning.fetch import plan_sequences
+
+    sequences = plan_sequences(count, recipe.steps, generator)
+    return [(Episode(*sequence), "planned", 1) for sequence in sequences]
 
 
 def _windows(recipe: DataRecipe, count: int, generator: np.random.Generator) -> list[Row]:

@@ -137,11 +137,22 @@ class Arm:
 
     def reset(self, place: Array) -> None:
         """Begin anew with the object at ``place`` [2]."""
-        body, data = self.body, self.data
-        self.mujoco.mj_resetData(body.model, data)
-        self.mujoco.mj_setState(body.model, data, body.start, self.mujoco.mjtState.mjSTATE_FULLPHYSICS)
-        data.qpos[body.object_address : body.object_address + 2] = place
-        self.mujoco.mj_forward(body.model, data)
+        state = self.body.start.copy()
+        first = 1 + self.body.object_address  # the state begins with the time
+        state[first : first + 2] = place
+        self.put(state)
+
+    def put(self, state: Array) -> None:
+        """Go to a state [S] of :class:`Arms`."""
+        self.mujoco.mj_resetData(self.body.model, self.data)
+        self.mujoco.mj_setState(self.body.model, self.data, state, self.mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        self.mujoco.mj_forward(self.body.model, self.data)
+
+    def take(self) -> tuple[Array, Array]:
+        """The state [S] and what is seen [21], as :class:`Arms` have them."""
+        state = np.empty(len(self.body.start))
+        self.mujoco.mj_getState(self.body.model, self.data, state, self.mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        return state, self.data.sensordata.copy()
 
     def step(self, action: Array) -> None:
         """Pull the gripper by an action [4] in [-1, 1], and open (1) or close (-1) its fingers."""
@@ -187,14 +198,11 @@ class Arms:
 
     def begin(self, places: Array) -> tuple[Array, Array]:
         """States and what is seen when objects stand at ``places`` [B, 2]."""
-        arm = Arm()
-        states, seen = [], []
+        arm, taken = Arm(), []
         for place in places:
             arm.reset(place)
-            state = np.empty(len(self.body.start))
-            self.mujoco.mj_getState(self.body.model, arm.data, state, self.mujoco.mjtState.mjSTATE_FULLPHYSICS)
-            states.append(state)
-            seen.append(arm.data.sensordata.copy())
+            taken.append(arm.take())
+        states, seen = zip(*taken, strict=True)
         return np.stack(states), np.stack(seen)
 
     def step(self, states: Array, seen: Array, actions: Array) -> tuple[Array, Array]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.envs.fetch_simulation import SUCCESS_DISTANCE, Arms, observed, sample_goal, sample_object
-from gatel0rd.planning.icem import ICEMConfig
+from gatel0rd.envs.fetch_simulation import SUCCESS_DISTANCE, Arm, Arms, observed, sample_goal, sample_object
+from gatel0rd.planning.icem import ICEM, ICEMConfig
 from gatel0rd.planning.noise import Array
 from gatel0rd.planning.tasks import Flags, Task, World
 
@@ -19,6 +19,35 @@ FEATURES = 17
 SLOW = 0.1
 SMALL_BUDGET = ICEMConfig(horizon=10, samples=8, elites=3, iterations=2, noise_exponent=2.0)
 """A control step costs about 200 steps of the simulator, a fifth of a second on one core."""
+
+
+def plan_sequences(
+    count: int, steps: int, generator: np.random.Generator, search: ICEMConfig | None = None
+) -> list[tuple[Array, Array, NDArray[np.bool_]]]:
+    """Arms that are planned to bring their object to one goal after the other.
+
+    Each sequence: observations [T, 11], actions [T, 4], and which finger touches the object [T, 2].
+    """
+    generators = generator.spawn(count)
+    world = Placing(threads=1)
+    world.reset(generators)
+    arms = [Arm() for _ in range(count)]
+    for arm, state in zip(arms, world.states, strict=True):
+        arm.put(state)
+    planner = ICEM(*world.bounds(), search or SMALL_BUDGET, generator=generators)
+    observations, actions = np.empty((count, steps, 11)), np.empty((count, steps, 4))
+    touching = np.empty((count, steps, 2), dtype=bool)
+    for t in range(steps):
+        for row, arm in enumerate(arms):
+            observations[row, t], touching[row, t] = arm.observe(), arm.touching()
+        chosen = planner.plan(lambda sequences: world.cost(world.simulate(sequences), sequences))
+        actions[:, t] = chosen.astype(np.float32)
+        for row, arm in enumerate(arms):
+            arm.step(actions[row, t].astype(np.float32))
+        world.states, world.seen = (np.stack(parts) for parts in zip(*(arm.take() for arm in arms), strict=True))
+        for place in np.flatnonzero(world.placed()):
+            world.goals[place] = sample_goal(generators[place])
+    return list(zip(observations, actions, touching, strict=True))
 
 
 class Placing(World):
@@ -50,9 +79,13 @@ class Placing(World):
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
         self.states, self.seen = self._step(self.states, self.seen, np.clip(actions, -1, 1))
+        return observed(self.seen), self.placed()
+
+    def placed(self) -> Flags:
+        """Which goals are reached now, [E]."""
         near = np.linalg.norm(self.seen[:, 3:6] - self.goals, axis=-1) < SUCCESS_DISTANCE
         reached: Flags = near & (np.linalg.norm(self.seen[:, 11:14], axis=-1) < SLOW)
-        return observed(self.seen), reached
+        return reached
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         self.states, self.seen, self.goals = self.states[rows], self.seen[rows], self.goals[rows]
