@@ -121,17 +121,25 @@ def data_make(
     out: OutDirectory = Path("runs/data"),
 ) -> None:
     """Generate the data sets of a scenario: training, validation and test split of each policy."""
-    from gatel0rd.data import generate
+    from gatel0rd.data import obtain
     from gatel0rd.experiments.catalogue import recipes
 
     with step_progress() as progress:
         for recipe in recipes(name, sequences=sequences, preset=preset, seed=seed):
+            path = out / f"{recipe.name}.safetensors"
+            if path.exists():
+                console.print(f"{path}: was there already")
+                continue
             task = progress.add_task(f"{recipe.policy} {recipe.split}", total=recipe.sequences)
             began = time.monotonic()
-            made = generate(recipe, lambda done, _, task=task: progress.update(task, completed=done), out)  # type: ignore[misc]
-            path = made.save(out)
-            size = path.stat().st_size / 1e6
-            console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {time.monotonic() - began:.1f} s")
+            made = obtain(recipe, out, lambda done, _, task=task: progress.update(task, completed=done))  # type: ignore[misc]
+            size, seconds = path.stat().st_size / 1e6, time.monotonic() - began
+            console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {seconds:.1f} s")
+            if "rejected" in made.labels and made.labels["rejected"].any():
+                from gatel0rd.data.fetch_pick_and_place import reject_rates
+
+                reasons = ", ".join(f"{name} {rate:.1%}" for name, rate in reject_rates(made.labels).items())
+                console.print(f"  {recipe.sequences / made.labels['tried'].sum():.1%} of the episodes fit; {reasons}")
 
 
 def measure(
@@ -239,16 +247,17 @@ def apex(
             on_step=on_step,
             on_round=lambda done: console.print(
                 f"planner {done.planner:.0%}, policy alone {done.policy:.0%}, {done.examples} examples, "
-                f"error {done.error:.3f}, {done.simulated} simulated steps"
+                f"{done.simulated} simulated steps"
             ),
         )
-    for name in ("guided", "unguided"):
-        found = outcome[name]
-        low, high = found["confidence"]
-        console.print(
-            f"{name}: {found['success']:.0%} of {tests} episodes succeeded (95 % interval {low:.0%} to {high:.0%}), "
-            f"{found['simulated_per_control_step']:.0f} simulated steps per control step"
-        )
+    console.print(f"policy alone: {outcome['policy alone']['success']:.0%} of {tests} episodes succeeded")
+    for budget, pair in outcome["planned"].items():
+        for name, found in pair.items():
+            low, high = found["confidence"]
+            console.print(
+                f"{budget} budget, {name}: {found['success']:.0%} (95 % interval {low:.0%} to {high:.0%}), "
+                f"{found['simulated_per_control_step']:.0f} simulated steps per control step"
+            )
     console.print(f"wrote {out / 'apex.json'} and {out / 'policy.safetensors'}")
 
 
@@ -388,7 +397,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         console.print(f"[red]gatel0rd:[/] {escape(advice)}", highlight=False)
         raise SystemExit(2) from error
     except KeyboardInterrupt:
-        console.print("interrupted; a `gatel0rd run` goes on from its last checkpoints with --resume")
+        console.print(
+            "interrupted; a `gatel0rd run` goes on from its last checkpoints with --resume, data from their last part"
+        )
         raise SystemExit(130) from None
 
 

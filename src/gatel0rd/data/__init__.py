@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gatel0rd.config import DataRecipe
 from gatel0rd.data.dataset import Dataset, Progress, ignore_progress
-from gatel0rd.data.parts import generate_in_parts, is_made_in_parts
+from gatel0rd.data.parts import forget_parts, generate_in_parts, is_made_in_parts
 from gatel0rd.files import FileError
 
 __all__ = ["GENERATORS", "Dataset", "Progress", "generate", "obtain", "version_of"]
@@ -34,8 +34,8 @@ def version_of(scenario: str) -> int:
 def generate(recipe: DataRecipe, progress: Progress = ignore_progress, directory: Path | None = None) -> Dataset:
     """Make the data set that a recipe describes.
 
-    Those that take long are made on all cores, and their parts are kept in ``directory`` until they are whole, so that
-    nothing is lost when this is interrupted.
+    Those that take long are made on all cores, and their parts are kept in ``directory``, so that nothing is lost when
+    this is interrupted; :func:`obtain` deletes them when the whole is saved.
     """
     if recipe.scenario not in GENERATORS:
         raise ValueError(f"there is no scenario {recipe.scenario!r}; there are {', '.join(GENERATORS)}")
@@ -61,6 +61,7 @@ def obtain(recipe: DataRecipe, directory: Path, progress: Progress = ignore_prog
     path = directory / f"{recipe.name}.safetensors"
     if not path.exists():
         generate(recipe, progress, directory).save(directory)
+        forget_parts(recipe, directory)
     data = Dataset.load(path, scenario=recipe.scenario)
     if data.recipe != recipe:
         raise FileError(f"{path} was made by another recipe, {data.recipe.name}; delete it to have it made again")

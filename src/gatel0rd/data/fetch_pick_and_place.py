@@ -18,16 +18,23 @@ PART = 64
 """Sequences that are made at once, by one process, from a random generator of their own."""
 KINDS = ("grasp", "push", "slide", "flick", "planned")
 SHARES = (0.4, 0.25, 0.2, 0.15, 0.0)
-PLANNED_PART, PLANNED_EVERY = 100, 200
-"""Of so many parts of mixed episodes one, the hundredth, is planned by iCEM on the simulator: it takes minutes."""
+PLANNED, PLANNED_PART, PLANNED_EVERY = 16, 50, 100
+"""Of every hundred parts of mixed episodes the fiftieth begins with so many that are planned by iCEM on the simulator,
+which takes minutes."""
 EPISODE = 50
 GRASP_TIMES = {"train": (5, 5), "validation": (5, 5), "test": (5, 5), "generalization": (6, 10)}
 """Split -> earliest and latest step of the window at which the object is grasped."""
+FLOOR = 0.3
+"""An object that is lower than this has fallen off the table."""
 ALIGNED, CLOSE, RESTS, MOVES = 0.0005, 0.15, 0.0005, 0.001
 """In metres: how well the gripper must be centred in x and y and how near in z when it grasps, how far an object that
 rests may be off, and how far one that moves goes in a step."""
 LOST = 0.03
 """An object that is further from the gripper than this is no longer held."""
+REASONS = ("no grasp", "not centred", "moved before the grasp", "moved outside the gripper", "not lifted")
+"""Why a window is left out."""
+MOST_TRIES = 200
+"""So many episodes in a row without a window that fits are held to mean that none ever will."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +48,7 @@ class Expert:
         noise: standard deviation of what is added to pulls, away from the object when it is to be grasped.
         hover: height above the object at which it is approached.
         depth: height of the gripper above the object's middle when it grasps or hits.
+        trigger: distance in x and y at which the fingers begin to close, while the gripper goes on to the middle.
         distance: how far from the object a hit begins.
         follow: steps that a slide or a flick goes on after the object was touched.
         lift: upward pull of a flick.
@@ -53,6 +61,7 @@ class Expert:
     noise: float
     hover: float
     depth: float
+    trigger: float
     distance: float
     follow: int
     lift: float
@@ -61,20 +70,20 @@ class Expert:
 
 def sample_expert(kind: str, generator: np.random.Generator, *, lifts: bool = False) -> Expert:
     """An expert with random gains, speeds, noise and goal; one that lifts has a goal in the air."""
-    fast = kind in ("slide", "flick")
     goal = sample_goal(generator)
     while lifts and goal[2] < body().object_height + 2 * LOST:
         goal = sample_goal(generator)
     return Expert(
         kind=kind,
-        gain=generator.uniform(10, 18),
-        speed=1.0 if fast else generator.uniform(0.5, 1.0),
+        gain=generator.uniform(14, 22),
+        speed=generator.uniform(0.8 if kind in ("slide", "flick") else 0.35, 1.0),
         noise=generator.uniform(0, 0.2),
         hover=generator.uniform(0.05, 0.12),
-        depth=generator.uniform(-0.005, 0.012),
+        depth=generator.uniform(-0.012, -0.004) if kind == "flick" else generator.uniform(-0.005, 0.012),
+        trigger=generator.uniform(0.001, 0.004),
         distance=generator.uniform(0.07, 0.12),
-        follow=int(generator.integers(1, 4)),
-        lift=generator.uniform(0.2, 0.8) if kind == "flick" else 0.0,
+        follow=int(generator.integers(1, 3)),
+        lift=generator.uniform(0.6, 1.5) if kind == "flick" else 0.0,
         goal=goal,
     )
 
@@ -105,16 +114,16 @@ class Play:
     def _grasp(self, gripper: Array, thing: Array, touching: tuple[bool, bool]) -> tuple[Array, float, bool]:
         expert = self.expert
         offset = np.linalg.norm(gripper[:2] - thing[:2])
-        if self.phase == 0 and offset < 0.02:
+        if self.phase == 0 and offset < 0.04:
             self.phase = 1
         hold = raised(thing, expert.depth)
-        if self.phase == 1 and offset < ALIGNED / 2 and abs(gripper[2] - hold[2]) < 0.01:
+        if self.phase == 1 and offset < expert.trigger and abs(gripper[2] - hold[2]) < 0.02:
             self.phase = 2
         if self.phase == 2 and all(touching):
             self.wait += 1
             self.phase = 3 if self.wait > 1 else 2
         if self.phase == 0:
-            return raised(thing, expert.hover), 1.0, bool(offset < 0.06)
+            return raised(thing, expert.hover), 1.0, bool(offset < 0.08)
         if self.phase < 3:
             return hold, 1.0 if self.phase == 1 else -1.0, True
         return expert.goal, -1.0, False
@@ -196,6 +205,13 @@ def first_true(flags: NDArray[np.bool_]) -> int:
     return int(flags.argmax()) if flags.any() else -1
 
 
+def reject_rates(labels: dict[str, NDArray[Any]]) -> dict[str, float]:
+    """Shares of the tried episodes that were left out, by reason."""
+    tried = int(labels["tried"].sum())
+    counts = zip(REASONS, labels["rejected"].sum(axis=0), strict=True)
+    return {reason: int(count) / tried for reason, count in counts if count}
+
+
 def why_rejected(window: Episode, grasp: int) -> str | None:
     """The paper's filters: why a window with a grasp at observation ``grasp`` is left out, None if it is not."""
     relative, thing = window.observations[:, 6:9], window.observations[:, 3:6]
@@ -225,18 +241,20 @@ def generate_part(recipe: DataRecipe, number: int) -> Rows:
 
     Labels: ``right`` and ``left``, whether that finger touches the object; ``grasped``, both do; ``moves``, the object
     is on its way to the next observation; ``grasp`` [N], the first time it is grasped, -1 without one; ``kind`` [N],
-    see :data:`KINDS`; ``tried`` [N], how many episodes it took.
+    see :data:`KINDS`; ``fell``, the object is below the table; ``tried`` [N], how many episodes it took, and
+    ``rejected`` [N, R], how many of them were left out for each of :data:`REASONS`.
     """
     policies = {"grasps": _windows, "mixed": _episodes}
     if recipe.policy not in policies:
         raise ValueError(f"policy is {recipe.policy!r}; Fetch Pick&Place has {' and '.join(policies)}")
     words = f"{recipe.policy} {recipe.split} {recipe.preset}".encode()
     generator = np.random.default_rng([recipe.seed, number, *words])
-    make = policies[recipe.policy]
+    count = part_sizes(recipe)[number]
+    rows: list[Row] = []
     if recipe.policy == "mixed" and number % PLANNED_EVERY == PLANNED_PART:
-        make = _planned
-    rows = make(recipe, part_sizes(recipe)[number], generator)
-    windows, kinds, tried = zip(*rows, strict=True)
+        rows = _planned(recipe, min(PLANNED, count), generator)
+    rows += policies[recipe.policy](recipe, count - len(rows), generator)
+    windows, kinds, rejected = zip(*rows, strict=True)
     observations = np.stack([window.observations for window in windows]).astype(np.float32)
     touching = np.stack([window.touching for window in windows])
     held = grasped(observations, touching)
@@ -248,27 +266,33 @@ def generate_part(recipe: DataRecipe, number: int) -> Rows:
         "label.right": touching[..., 0],
         "label.left": touching[..., 1],
         "label.grasped": held,
-        "label.moves": np.pad(steps > MOVES, ((0, 0), (0, 1))),
+        "label.moves": np.pad(steps > MOVES, ((0, 0), (0, 1)), mode="edge"),
+        "label.fell": observations[..., 5] < FLOOR,
         "label.grasp": np.array([first_true(row) for row in held]),
         "label.kind": np.array([KINDS.index(kind) for kind in kinds]),
-        "label.tried": np.array(tried),
+        "label.tried": np.array([1 + sum(counts) for counts in rejected]),
+        "label.rejected": np.array(rejected),
     }
 
 
-Row = tuple[Episode, str, int]
+Row = tuple[Episode, str, list[int]]
+NONE_REJECTED = [0] * len(REASONS)
 
 
 def _episodes(recipe: DataRecipe, count: int, generator: np.random.Generator) -> list[Row]:
     arm = Arm()
     kinds = generator.choice(KINDS, count, p=SHARES)
-    return [(play(arm, sample_expert(kind, generator), generator, steps=recipe.steps), kind, 1) for kind in kinds]
+    return [
+        (play(arm, sample_expert(kind, generator), generator, steps=recipe.steps), kind, NONE_REJECTED)
+        for kind in kinds
+    ]
 
 
 def _planned(recipe: DataRecipe, count: int, generator: np.random.Generator) -> list[Row]:
     from gatel0rd.planning.fetch import plan_sequences
 
     sequences = plan_sequences(count, recipe.steps, generator)
-    return [(Episode(*sequence), "planned", 1) for sequence in sequences]
+    return [(Episode(*sequence), "planned", NONE_REJECTED) for sequence in sequences]
 
 
 def _windows(recipe: DataRecipe, count: int, generator: np.random.Generator) -> list[Row]:
@@ -279,16 +303,20 @@ def _windows(recipe: DataRecipe, count: int, generator: np.random.Generator) -> 
         raise ValueError(f"steps is {recipe.steps}; the object is grasped at {latest}, expected more steps")
     arm = Arm()
     rows: list[Row] = []
-    tried = 0
+    rejected = NONE_REJECTED.copy()
     while len(rows) < count:
         at = int(generator.integers(earliest, latest + 1))
-        tried += 1
-        found = play(arm, sample_expert("grasp", generator, lifts=True), generator, after_grasp=recipe.steps - at)
+        expert = sample_expert("grasp", generator, lifts=True)
+        found = play(arm, expert, generator, steps=EPISODE + recipe.steps, after_grasp=recipe.steps - at)
         first = first_true(grasped(found.observations, found.touching)) - at
-        if first < 0 or len(found.actions) < first + recipe.steps:
-            continue
+        whole = first >= 0 and len(found.actions) >= first + recipe.steps
         window = found.cut(first, recipe.steps)
-        if why_rejected(window, at) is None:
-            rows.append((window, "grasp", tried))
-            tried = 0
+        reason = why_rejected(window, at) if whole else "no grasp"
+        if reason is None:
+            rows.append((window, "grasp", rejected))
+            rejected = NONE_REJECTED.copy()
+        else:
+            rejected[REASONS.index(reason)] += 1
+        if sum(rejected) > MOST_TRIES:
+            raise ValueError(f"none of {MOST_TRIES} episodes has a grasp that fits windows of {recipe.steps} steps")
     return rows

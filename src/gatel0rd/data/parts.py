@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gatel0rd.config import DataRecipe, to_json
-from gatel0rd.data.dataset import Dataset, Progress
+from gatel0rd.data.dataset import Dataset, Progress, packages
 from gatel0rd.files import Arrays, FileError, load_arrays, save_arrays
 
 
@@ -31,14 +32,14 @@ def generate_in_parts(
     directory: Path | None = None,
     workers: int | None = None,
 ) -> Dataset:
-    """Make a data set part by part; what does not depend on the number of workers, nor on interruptions.
+    """Make a data set part by part; it depends neither on the number of workers nor on interruptions.
 
     Args:
         directory: where finished parts are kept until the data set is whole; in memory only if not given.
         workers: processes; one per core if not given.
     """
     sizes = module.part_sizes(recipe)
-    keep = None if directory is None else directory / "parts" / recipe.name
+    keep = None if directory is None else place_of_parts(recipe, directory)
     found = {number: part for number in range(len(sizes)) if (part := _kept(recipe, keep, number)) is not None}
     missing = [number for number in range(len(sizes)) if number not in found]
     made = sum(sizes[number] for number in found)
@@ -47,12 +48,10 @@ def generate_in_parts(
     for number, part in _make(recipe, module.__name__, missing, workers or os.cpu_count() or 1):
         found[number] = part
         if keep is not None:
-            save_arrays(_file(keep, number), part, kind="part", metadata={"recipe": to_json(recipe)})
+            save_arrays(_file(keep, number), part, kind="part", metadata=_origin(recipe))
         made += sizes[number]
         progress(made, recipe.sequences)
     whole = {name: np.concatenate([found[number][name] for number in range(len(sizes))]) for name in found[0]}
-    if keep is not None:
-        shutil.rmtree(keep, ignore_errors=True)
     return Dataset(
         recipe=recipe,
         observations=whole.pop("observations"),
@@ -62,19 +61,33 @@ def generate_in_parts(
     )
 
 
+def place_of_parts(recipe: DataRecipe, directory: Path) -> Path:
+    """Where finished parts are kept."""
+    return directory / "parts" / recipe.name
+
+
+def forget_parts(recipe: DataRecipe, directory: Path) -> None:
+    """Delete the parts of a data set that is whole and saved."""
+    shutil.rmtree(place_of_parts(recipe, directory), ignore_errors=True)
+
+
+def _origin(recipe: DataRecipe) -> dict[str, Any]:
+    return {"recipe": to_json(recipe), "packages": packages()}
+
+
 def _file(keep: Path, number: int) -> Path:
     return keep / f"{number:05d}.safetensors"
 
 
 def _kept(recipe: DataRecipe, keep: Path | None, number: int) -> Arrays | None:
-    """A part from an earlier attempt; a damaged or foreign one is made again."""
+    """A part from an earlier attempt; a damaged one, or one by other versions of packages, is made again."""
     if keep is None or not _file(keep, number).exists():
         return None
     try:
         part, metadata = load_arrays(_file(keep, number), kind="part")
     except FileError:
         return None
-    return part if metadata["recipe"] == to_json(recipe) else None
+    return part if metadata == _origin(recipe) else None
 
 
 def _make(recipe: DataRecipe, module: str, numbers: list[int], workers: int) -> Iterator[tuple[int, Arrays]]:
@@ -88,6 +101,11 @@ def _make(recipe: DataRecipe, module: str, numbers: list[int], workers: int) -> 
         try:
             for task in as_completed(tasks):
                 yield tasks[task], task.result()
+        except BrokenProcessPool as error:
+            raise RuntimeError(
+                "a process that made data died; if memory ran out, start again: finished parts are kept. In a script, "
+                'call this below `if __name__ == "__main__":`, as processes are started anew'
+            ) from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -61,6 +61,12 @@ class Body(NamedTuple):
     object_geom: int
     actuated: tuple[int, ...]
 
+    def see(self, states: Array, sensed: Array) -> Array:
+        """What is seen: sensors are a substep old, as observations are, but not those of the fingers."""
+        seen = sensed.copy()
+        seen[:, 6:8] = states[:, [1 + address for address in self.finger_addresses]]  # the time comes first
+        return seen
+
 
 @cache
 def body() -> Body:
@@ -152,7 +158,7 @@ class Arm:
         """The state [S] and what is seen [21], as :class:`Arms` have them."""
         state = np.empty(len(self.body.start))
         self.mujoco.mj_getState(self.body.model, self.data, state, self.mujoco.mjtState.mjSTATE_FULLPHYSICS)
-        return state, self.data.sensordata.copy()
+        return state, self.body.see(state[None], self.data.sensordata[None])[0]
 
     def step(self, action: Array) -> None:
         """Pull the gripper by an action [4] in [-1, 1], and open (1) or close (-1) its fingers."""
@@ -220,7 +226,7 @@ class Arms:
             control_spec=self.control,
             skip_checks=False,
         )
-        return after[:, -1], sensed[:, -1]
+        return after[:, -1], self.body.see(after[:, -1], sensed[:, -1])
 
 
 def observed(seen: Array) -> Array:

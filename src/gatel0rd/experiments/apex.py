@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from gatel0rd.analysis.records import processor, wilson
 from gatel0rd.config import to_json
 from gatel0rd.experiments.execute import code_commit, exclusive, one_thread
-from gatel0rd.files import save_arrays, write_json
-from gatel0rd.planning.apex import ApexConfig, LearnedPolicy, Round, play, train
-from gatel0rd.planning.fetch import Placing
+from gatel0rd.files import load_arrays, save_arrays, write_json
+from gatel0rd.planning.apex import ApexConfig, LearnedPolicy, Round, follow_alone, play, train
+from gatel0rd.planning.fetch import SMALL_BUDGET, Placing
 from gatel0rd.planning.icem import ICEMConfig
 
-JUDGED = ICEMConfig(horizon=8, samples=4, elites=3, iterations=1, noise_exponent=2.0)
-"""The planner with which guided and unguided are compared: so few samples that help is needed."""
+BUDGETS = {
+    "tiny": ICEMConfig(horizon=8, samples=4, elites=4, iterations=1, noise_exponent=2.0),
+    "small": SMALL_BUDGET,
+}
+"""Planners with which guided and unguided are compared."""
 
 
 def compare(
@@ -56,34 +61,16 @@ def compare(
             on_step=lambda done, total: on_step("training", done, total),
         )
         save_policy(out / "policy.safetensors", policy)
-        judged = replace(config, planner=JUDGED)
-        outcomes = {}
-        for name, guide in (("guided", policy), ("unguided", None)):
-            tracks = play(
-                world,
-                guide,
-                judged,
-                episodes=tests,
-                generator=np.random.default_rng([seed, 2]),
-                on_step=lambda done, total, name=name: on_step(name, done, total),  # type: ignore[misc]
-            )
-            successes = int((tracks.reached >= 0).sum())
-            outcomes[name] = {
-                "success": successes / tests,
-                "confidence": list(wilson(successes, tests)),
-                "reached": tracks.reached.tolist(),
-                "simulated": tracks.simulated,
-                "simulated_per_control_step": round(
-                    tracks.simulated / sum(len(moment.rows) for moment in tracks.moments), 1
-                ),
-            }
+        judged = {name: _judge(world, policy, config, name, seed, tests, on_step) for name in BUDGETS}
+        alone = follow_alone(world, policy, episodes=tests, generator=np.random.default_rng([seed, 2]))
         record = {
             "seed": seed,
             "config": to_json(config),
-            "judged_with": to_json(JUDGED),
+            "budgets": {name: to_json(budget) for name, budget in BUDGETS.items()},
             "rounds": [vars(entry) for entry in course],
             "tests": tests,
-            **outcomes,
+            "planned": judged,
+            "policy alone": _outcome(alone),
             "code": {"commit": code_commit()},
             "machine": {"processor": processor(), "threads": world.arms.threads},
             "wall_seconds": round(time.monotonic() - began, 1),
@@ -96,3 +83,42 @@ def save_policy(path: Path, policy: LearnedPolicy) -> None:
     """Write a policy's weights."""
     arrays = {name: tensor.numpy() for name, tensor in policy.state_dict().items()}
     save_arrays(path, arrays, kind="policy", metadata={})
+
+
+def load_policy(path: Path) -> LearnedPolicy:
+    """Read a policy's weights."""
+    arrays, _ = load_arrays(path, kind="policy")
+    policy = LearnedPolicy(torch.Generator())
+    policy.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    return policy
+
+
+def _judge(
+    world: Placing,
+    policy: LearnedPolicy,
+    config: ApexConfig,
+    budget: str,
+    seed: int,
+    tests: int,
+    on_step: Callable[[str, int, int], None],
+) -> dict[str, Any]:
+    """The same episodes with and without guidance, at one budget."""
+    outcomes = {}
+    for name, guide in (("guided", policy), ("unguided", None)):
+        tracks = play(
+            world,
+            guide,
+            replace(config, planner=BUDGETS[budget]),
+            episodes=tests,
+            generator=np.random.default_rng([seed, 2]),
+            on_step=lambda done, total, name=name: on_step(f"{budget} budget, {name}", done, total),  # type: ignore[misc]
+        )
+        steps = sum(len(moment.rows) for moment in tracks.moments)
+        outcomes[name] = {**_outcome(tracks.reached), "simulated_per_control_step": round(tracks.simulated / steps, 1)}
+    return outcomes
+
+
+def _outcome(reached: NDArray[np.int64]) -> dict[str, Any]:
+    successes = int((reached >= 0).sum())
+    low, high = wilson(successes, len(reached))
+    return {"success": successes / len(reached), "confidence": [low, high], "reached": reached.tolist()}

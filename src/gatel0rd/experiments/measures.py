@@ -210,7 +210,7 @@ def grasp_examples(data: Dataset) -> dict[str, int]:
     grasp, path = data.labels["grasp"], travelled(data, slice(3, 6))
     held = grasp[grasp >= 0]
     middle = float(np.median(held)) if len(held) else 0.0
-    late, early = (grasp >= max(middle, 0)), (grasp >= 0) & (grasp <= middle)
+    late, early = grasp > middle, (grasp >= 0) & (grasp <= middle)
     return {
         "late grasp": int(np.where(late, path, -1).argmax()),
         "early grasp": int(np.where(early, path, -1).argmax()),

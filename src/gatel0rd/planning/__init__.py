@@ -7,7 +7,7 @@ from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, rando
 from gatel0rd.planning.noise import colored_noise
 from gatel0rd.planning.tasks import Herding, RemoteControl, Task, World
 
-WORLDS: dict[str, type[World]] = {"rrc": RemoteControl, "shepherd": Herding, "fetch": Placing}
+WORLDS: dict[str, type[World]] = {"rrc": RemoteControl, "shepherd": Herding, "fetch": Placing, "fetch-diverse": Placing}
 """Scenario name -> what is planned in it."""
 
 __all__ = [

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gatel0rd.envs.fetch_simulation import observed
 from gatel0rd.mlp import reset_linear, tanh_mlp
 from gatel0rd.planning.fetch import FEATURES, SMALL_BUDGET, Placing
 from gatel0rd.planning.icem import ICEM, ICEMConfig
@@ -68,13 +67,12 @@ class LearnedPolicy(nn.Module):
 
 class Moment(NamedTuple):
     """One step of some episodes: their numbers [e], what the policy saw [e, F], what the planner advised and what was
-    done [e, 4], and what was observed before it [e, 11]."""
+    done [e, 4]."""
 
     rows: NDArray[np.int64]
     features: Array
     advice: Array
     taken: Array
-    observations: Array
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def play(
     moments: list[Moment] = []
     reached = np.full(episodes, -1)
     for t in range(world.task.limit):
-        now, observations = world.features(world.seen), observed(world.seen)
+        now = world.features(world.seen)
         if policy is None:
             advice = planner.plan(lambda sequences: world.cost(world.simulate(sequences), sequences))
         else:
@@ -133,11 +131,11 @@ def play(
             noise[:, 0] = 0
             suggestions = world.follow(policy.act, noise)
             objective = Guided(world, policy, config.guidance)
-            advice = planner.plan(objective, suggestions=suggestions, start=suggestions[:, 0])
+            advice = planner.plan(objective, suggestions=suggestions, start=(suggestions[:, 0] + planner.mean) / 2)
         taken = advice
         if policy is not None and acts is not None:
             taken = np.where(acts[rows, None], policy.act(now), advice)
-        moments.append(Moment(rows, now, advice, taken, observations))
+        moments.append(Moment(rows, now, advice, taken))
         _, done = world.step(taken)
         reached[rows[done]] = t + 1
         on_step(t + 1, world.task.limit)
@@ -167,8 +165,12 @@ class Guided:
         advised = self.policy.act(self.world.features(on_the_way))
         disagreement = np.square(sequences - advised).mean(axis=(2, 3))
         if self.weight is None:
-            spread = disagreement.std(axis=1, keepdims=True)
-            self.weight = self.guidance * cost.std(axis=1, keepdims=True) / np.maximum(spread, 1e-6)
+            sane = np.isfinite(cost) & np.isfinite(disagreement)
+            varied, disagreed = (
+                np.nan_to_num(np.nanstd(np.where(sane, values, np.nan), axis=1, keepdims=True))
+                for values in (cost, disagreement)
+            )
+            self.weight = self.guidance * varied / np.maximum(disagreed, 1e-6)
         total: Array = cost + self.weight * disagreement
         return total
 
@@ -191,7 +193,7 @@ class Round:
 
     planner: float
     policy: float
-    error: float
+    error: float | None
     examples: int
     simulated: int
 
@@ -207,8 +209,9 @@ def train(
 ) -> tuple[LearnedPolicy, list[Round], list[Tracks]]:
     """Collect episodes with the planner, learn from all that succeeded, and guide the next ones, round by round.
 
-    The first round has no policy. Later, the policy acts in half of the episodes, so that the planner's advice is known
-    where the policy errs (data aggregation). Episodes of the planner that failed are not learned from.
+    Until an episode has succeeded there is no policy. Later, the policy acts in half of the episodes, so that the
+    planner's advice is known where the policy errs (data aggregation). Episodes of the planner that failed are not
+    learned from.
     """
     generator = np.random.default_rng(seed)
     policy = LearnedPolicy(torch.Generator().manual_seed(seed))
@@ -217,10 +220,10 @@ def train(
     rounds: list[Round] = []
     tracks: list[Tracks] = []
     for number in range(config.rounds):
-        acts = np.arange(config.episodes) >= config.episodes // 2 if number else np.zeros(config.episodes, dtype=bool)
+        acts = np.arange(config.episodes) >= (config.episodes // 2 if len(inputs) else config.episodes)
         played = play(
             world,
-            policy if number else None,
+            policy if len(inputs) else None,
             config,
             episodes=config.episodes,
             generator=generator,
@@ -247,10 +250,10 @@ def regress(
     targets: Array,
     config: ApexConfig,
     generator: np.random.Generator,
-) -> float:
-    """Fit the policy to examples [N, F] -> [N, 4]; returns the last epoch's mean squared error."""
+) -> float | None:
+    """Fit the policy to examples [N, F] -> [N, 4]; returns the last epoch's mean squared error, None of no examples."""
     if not len(inputs):
-        return float("nan")
+        return None
     x, y = (torch.from_numpy(array.astype(np.float32)) for array in (inputs, targets))
     error = 0.0
     for _ in range(config.epochs):

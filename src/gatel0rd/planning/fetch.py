@@ -17,7 +17,7 @@ Policy = Callable[[Array], Array]
 """What to do: features [..., F] -> actions [..., 4]."""
 FEATURES = 17
 SLOW = 0.1
-SMALL_BUDGET = ICEMConfig(horizon=10, samples=8, elites=3, iterations=2, noise_exponent=2.0)
+SMALL_BUDGET = ICEMConfig(horizon=10, samples=8, elites=4, iterations=2, noise_exponent=2.0)
 """A control step costs about 200 steps of the simulator, a fifth of a second on one core."""
 
 
