@@ -286,12 +286,18 @@ TINY = ApexConfig(
 
 
 def test_apex_learns_from_what_succeeded_and_where_the_policy_acted(monkeypatch):
+    def first_succeeds_at_last(world):
+        world.steps_so_far = getattr(world, "steps_so_far", 0) + 1
+        return (np.arange(len(world.goals)) == 0) & (world.steps_so_far % 3 == 0)
+
     monkeypatch.setattr(Placing, "task", replace(Placing.task, limit=3))
+    monkeypatch.setattr(Placing, "placed", first_succeeds_at_last)
     world, seen = Placing(threads=1), []
     policy, rounds, tracks = train(world, TINY, seed=0, tests=2, on_round=seen.append)
     assert seen == rounds and len(rounds) == 2 and all(len(track.moments) == 3 for track in tracks)
-    assert rounds[0].examples == 3 * (tracks[0].reached >= 0).sum()
-    assert rounds[1].examples == rounds[0].examples + 3 * (2 + (tracks[1].reached[:2] >= 0).sum())
+    assert [track.reached.tolist() for track in tracks] == [[3, -1, -1, -1]] * 2
+    assert rounds[0].examples == 3  # of the episode that succeeded
+    assert rounds[1].examples == 3 + 3 + 2 * 3  # and of those in which the policy acted
     later = tracks[1].moments[0]
     np.testing.assert_array_equal(later.taken[:2], later.advice[:2])
     assert not np.array_equal(later.taken[2:], later.advice[2:])  # there the policy acted
