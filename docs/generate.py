@@ -74,9 +74,32 @@ def scenes(directory: Path) -> None:
         Image.fromarray(env.render()).save(directory / f"{name}.png", optimize=True)
 
 
+def experts(path: Path) -> None:
+    """A contact sheet: every way of moving the object in Fetch Pick&Place, in six moments."""
+    import numpy as np
+    from PIL import Image
+
+    from gatel0rd.data.fetch_pick_and_place import KINDS, Play, sample_expert
+    from gatel0rd.envs.fetch_drawing import draw_arm
+    from gatel0rd.envs.fetch_simulation import Arm, sample_object
+
+    arm, generator, rows = Arm(), np.random.default_rng(3), []
+    for kind in KINDS[:-1]:
+        expert = sample_expert(kind, generator, lifts=kind == "grasp")
+        arm.reset(sample_object(generator))
+        course, row = Play(expert, generator), []
+        for t in range(41):
+            if t in (0, 6, 12, 16, 22, 40):
+                row.append(draw_arm(arm.data, 150, goal=expert.goal))
+            arm.step(course.act(arm.observe(), arm.touching()).astype(np.float32))
+        rows.append(np.concatenate(row, axis=1))
+    Image.fromarray(np.concatenate(rows)).save(path, optimize=True)
+
+
 def main() -> None:
     write_atomically(DOCS / "experiments.md", experiments_page())
     scenes(DOCS / "images")
+    experts(DOCS / "images" / "fetch-experts.png")
     report, fresh = DOCS / "results", DOCS / ".results"
     shutil.rmtree(fresh, ignore_errors=True)
     make_report([RESULTS], fresh)

@@ -41,7 +41,7 @@ def test_the_paper_map_names_what_exists():
     text = (ROOT / "docs" / "paper_map.md").read_text()
     for experiment_id in experiments():
         assert f"`{experiment_id}`" in text
-    assert set(re.findall(r"`((?:rrc|billiard|shepherd|fetch)/[a-z0-9-]+)`", text)) <= set(experiments())
+    assert set(re.findall(r"`((?:rrc|billiard|shepherd|fetch|fetch-diverse)/[a-z0-9-]+)`", text)) <= set(experiments())
     rooms = r"`((?:functional|cells|training|models|envs|nn|planning|data)(?:\.\w+)+)`"
     for path in set(re.findall(rooms, text)):
         parts = path.split(".")

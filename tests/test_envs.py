@@ -5,11 +5,17 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from gatel0rd.envs import STEPS, billiard_ball, robot_remote_control, shepherd
+from gatel0rd.envs import STEPS, billiard_ball, fetch_pick_and_place, robot_remote_control, shepherd
 from gatel0rd.envs.robot_remote_control import RobotRemoteControl, transition
 
 IDS = [f"gatel0rd/{place.partition(':')[2]}-v0" for place in STEPS]
-MODULES = {"RobotRemoteControl": robot_remote_control, "BilliardBall": billiard_ball, "Shepherd": shepherd}
+MODULES = {
+    "RobotRemoteControl": robot_remote_control,
+    "BilliardBall": billiard_ball,
+    "Shepherd": shepherd,
+    "FetchPickAndPlace": fetch_pick_and_place,
+}
+FETCH = "gatel0rd/FetchPickAndPlace-v0"
 
 
 def module_of(name):
@@ -18,7 +24,7 @@ def module_of(name):
 
 def test_the_contract_covers_every_registered_environment():
     registered = [name for name in gymnasium.registry if name.startswith("gatel0rd/")]
-    assert sorted(registered) == sorted(IDS) and len(IDS) == 3
+    assert sorted(registered) == sorted(IDS) and len(IDS) == 4
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -46,7 +52,7 @@ def test_the_same_seed_and_actions_give_the_same_episode_and_another_seed_does_n
     first = episode(env, 3)
     assert np.array_equal(first, episode(env, 3)) and np.array_equal(first, episode(gymnasium.make(name), 3))
     assert not np.array_equal(first[0], episode(env, 5)[0])
-    assert first.min() >= -1 and first.max() <= 1
+    assert first.min() >= -1 and first.max() <= (2 if name == FETCH else 1)
     assert len(first) <= env.spec.max_episode_steps + 1
 
 
@@ -69,7 +75,7 @@ def test_pictures_show_the_scene_and_change_with_it(name):
     for _ in range(3):
         env.step(env.action_space.sample())
     after = env.render()
-    assert before.dtype == np.uint8 and before.shape[0] == 320 and 580 < before.shape[1] <= 640
+    assert before.dtype == np.uint8 and before.shape[0] == 320 and 430 < before.shape[1] <= 640
     assert len(np.unique(before.reshape(-1, 3), axis=0)) > 50
     assert not np.array_equal(before, after)
 
@@ -82,7 +88,8 @@ def test_a_history_of_observations_gives_the_picture_of_the_environment(name):
         history.append(env.step(env.action_space.sample())[0])
     drawn = module_of(name).picture(np.array(history), 320).astype(int)
     difference = np.abs(drawn - env.render()).max(axis=-1)
-    assert (difference > 40).mean() < 0.002  # rounding of coordinates may move an edge
+    # rounding of coordinates may move an edge; the arm's elbow is not observed, nor are paths and the goal the same
+    assert (difference > 40).mean() < (0.03 if name == FETCH else 0.002)
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -110,7 +117,7 @@ def test_bad_actions_are_errors(name):
     size = env.action_space.shape[0]
     bad = [np.zeros(size + 1)] + [np.full(size, value) for value in (np.nan, np.inf) if size]
     for action in bad:
-        with pytest.raises(ValueError, match=r"expected (no|two|three) finite numbers in \[-1, 1\]"):
+        with pytest.raises(ValueError, match=r"expected (no|two|three|four) finite numbers in \[-1, 1\]"):
             env.step(action)
 
 

@@ -40,7 +40,7 @@ def test_a_run_plans_and_is_filmed(run_directory, tmp_path, capsys, monkeypatch)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["billiard"], "there is nothing to plan in 'billiard'; there is rrc, shepherd"),
+        (["billiard"], "there is nothing to plan in 'billiard'; there is rrc, shepherd, fetch, fetch-diverse"),
         (["rrc", "--model", "nowhere"], "give the directory of a finished run, or ground-truth"),
         (["rrc", "--episodes", "0"], "episodes is 0; expected at least 1"),
         (["rrc", "--seed", "-1"], "seed is -1; expected 0 or more"),

@@ -20,7 +20,15 @@ from gatel0rd.config import Preset
 
 console = Console(soft_wrap=not sys.stdout.isatty())
 
-EXTRAS = {"gymnasium": "envs", "PIL": "envs", "panda3d": "billiard", "pygame": "human", "matplotlib": "report"}
+EXTRAS = {
+    "gymnasium": "envs",
+    "PIL": "envs",
+    "panda3d": "billiard",
+    "mujoco": "fetch",
+    "gymnasium_robotics": "fetch",
+    "pygame": "human",
+    "matplotlib": "report",
+}
 """Module -> the extra that brings it."""
 
 SeedList = Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7.")]
@@ -102,7 +110,10 @@ def report(
 
 def data_make(
     name: Positional[
-        Annotated[str, arg(metavar="NAME", help="Scenario (rrc, billiard, shepherd) or scenario/policy (rrc/time).")]
+        Annotated[
+            str,
+            arg(metavar="NAME", help="Scenario (rrc, billiard, shepherd, fetch, fetch-diverse) or scenario/policy."),
+        ]
     ],
     sequences: Annotated[int | None, arg(metavar="N", help="Sequences per split; the paper's if not given.")] = None,
     preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
@@ -110,17 +121,25 @@ def data_make(
     out: OutDirectory = Path("runs/data"),
 ) -> None:
     """Generate the data sets of a scenario: training, validation and test split of each policy."""
-    from gatel0rd.data import generate
+    from gatel0rd.data import obtain
     from gatel0rd.experiments.catalogue import recipes
 
     with step_progress() as progress:
         for recipe in recipes(name, sequences=sequences, preset=preset, seed=seed):
+            path = out / f"{recipe.name}.safetensors"
+            if path.exists():
+                console.print(f"{path}: was there already")
+                continue
             task = progress.add_task(f"{recipe.policy} {recipe.split}", total=recipe.sequences)
             began = time.monotonic()
-            made = generate(recipe, lambda done, total, task=task: progress.update(task, completed=done))  # type: ignore[misc]
-            path = made.save(out)
-            size = path.stat().st_size / 1e6
-            console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {time.monotonic() - began:.1f} s")
+            made = obtain(recipe, out, lambda done, _, task=task: progress.update(task, completed=done))  # type: ignore[misc]
+            size, seconds = path.stat().st_size / 1e6, time.monotonic() - began
+            console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {seconds:.1f} s")
+            if "rejected" in made.labels and made.labels["rejected"].any():
+                from gatel0rd.data.fetch_pick_and_place import reject_rates
+
+                reasons = ", ".join(f"{name} {rate:.1%}" for name, rate in reject_rates(made.labels).items())
+                console.print(f"  {recipe.sequences / made.labels['tried'].sum():.1%} of the episodes fit; {reasons}")
 
 
 def measure(
@@ -157,7 +176,7 @@ def animate(
 
 
 def plan(
-    scenario: Positional[Annotated[str, arg(metavar="SCENARIO", help="rrc or shepherd.")]],
+    scenario: Positional[Annotated[str, arg(metavar="SCENARIO", help="rrc, shepherd or fetch.")]],
     model: Annotated[str, arg(metavar="RUN", help="Directory of a finished run, or ground-truth.")] = "ground-truth",
     episodes: Annotated[int, arg(metavar="N", help="Episodes, planned side by side.")] = 100,
     seed: Annotated[int, arg(metavar="S", help="Of the starts and of the planner.")] = 0,
@@ -200,6 +219,46 @@ def plan(
     if json is not None:
         write_json(json, outcome)
         console.print(f"wrote {json}")
+
+
+def apex(
+    rounds: Annotated[int, arg(metavar="N", help="Rounds of planning and learning.")] = 4,
+    episodes: Annotated[int, arg(metavar="N", help="Episodes in each round.")] = 16,
+    tests: Annotated[int, arg(metavar="N", help="Episodes to compare with, planned with and without guidance.")] = 20,
+    seed: int = 0,
+    out: OutDirectory = Path("runs/apex"),
+) -> None:
+    """Train a policy from planned episodes of Fetch Pick&Place, and see whether it helps the planner (APEX)."""
+    from gatel0rd.experiments.apex import compare
+
+    with step_progress() as progress:
+        tasks: dict[str, Any] = {}
+
+        def on_step(what: str, done: int, total: int) -> None:
+            tasks[what] = tasks.get(what) or progress.add_task(f"{what}, control steps", total=total)
+            progress.update(tasks[what], completed=done)
+
+        outcome = compare(
+            out,
+            seed=seed,
+            rounds=rounds,
+            episodes=episodes,
+            tests=tests,
+            on_step=on_step,
+            on_round=lambda done: console.print(
+                f"planner {done.planner:.0%}, policy alone {done.policy:.0%}, {done.examples} examples, "
+                f"{done.simulated} simulated steps"
+            ),
+        )
+    console.print(f"policy alone: {outcome['policy alone']['success']:.0%} of {tests} episodes succeeded")
+    for budget, pair in outcome["planned"].items():
+        for name, found in pair.items():
+            low, high = found["confidence"]
+            console.print(
+                f"{budget} budget, {name}: {found['success']:.0%} (95 % interval {low:.0%} to {high:.0%}), "
+                f"{found['simulated_per_control_step']:.0f} simulated steps per control step"
+            )
+    console.print(f"wrote {out / 'apex.json'} and {out / 'policy.safetensors'}")
 
 
 def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> None:
@@ -323,6 +382,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.command(measure)
     app.command(animate)
     app.command(plan)
+    app.command(apex)
     app.command(demo)
     app.command(info)
     app.command(bench)
@@ -337,7 +397,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         console.print(f"[red]gatel0rd:[/] {escape(advice)}", highlight=False)
         raise SystemExit(2) from error
     except KeyboardInterrupt:
-        console.print("interrupted; a `gatel0rd run` goes on from its last checkpoints with --resume")
+        console.print(
+            "interrupted; a `gatel0rd run` goes on from its last checkpoints with --resume, data from their last part"
+        )
         raise SystemExit(130) from None
 
 

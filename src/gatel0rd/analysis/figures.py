@@ -40,10 +40,12 @@ STYLE: dict[Any, Any] = {
 }
 FORMATS = ("png", "svg")
 EVENT_COLORS = ("#e19c24", "#2f6fa7", "#6f9a3e", "#8569b0", "#c0392b")
-PANELS = {
+PANELS: dict[str, dict[str, tuple[int, ...]]] = {
     "rrc": {"agent": (0, 1), "robot": (2, 3)},
     "billiard": {"ball": (0, 1)},
     "shepherd": {"agent": (0, 1), "cage": (2, 3), "sheep": (4, 5)},
+    "fetch": {"gripper": (0, 1, 2), "object": (3, 4, 5)},
+    "fetch-diverse": {"gripper": (0, 1, 2), "object": (3, 4, 5)},
 }
 """Scenario -> things in it -> their columns among the observations."""
 POCKETS = np.array([(x, y) for x in (-0.9575, 0, 0.9575) for y in (-0.915, 0.915)]).T
@@ -278,10 +280,12 @@ def trajectory(lines: Sequence[Line], example: str, *, title: str) -> Figure:
 def _positions(axes: Axes, example: dict[str, Any], dims: Sequence[int], name: str) -> None:
     observed, predicted = np.array(example["observations"]), np.array(example["predictions"])
     time = np.arange(1, len(observed) + 1)
-    for dim, color, letter in zip(dims, ("#9b363e", "#636a86"), "xy", strict=True):
+    for dim, color, letter in zip(dims, ("#9b363e", "#636a86", "#6f9a3e"), "xyz", strict=False):
         axes.plot(time, observed[:, dim], color=color, linewidth=1.2, label=letter)
         axes.plot(time, predicted[:, dim], ".", color=color, markersize=2.6, alpha=0.75, label="predicted")
-    axes.set(ylim=(-1.25, 1.25), ylabel=name)
+    if np.abs(observed[:, list(dims)]).max() <= 1:
+        axes.set_ylim(-1.25, 1.25)
+    axes.set_ylabel(name)
     _mark_events(axes, example)
 
 

@@ -7,12 +7,19 @@ from pathlib import Path
 
 from gatel0rd.config import DataRecipe
 from gatel0rd.data.dataset import Dataset, Progress, ignore_progress
+from gatel0rd.data.parts import forget_parts, generate_in_parts, is_made_in_parts
 from gatel0rd.files import FileError
 
 __all__ = ["GENERATORS", "Dataset", "Progress", "generate", "obtain", "version_of"]
 
-GENERATORS = {"rrc": "robot_remote_control", "billiard": "billiard_ball", "shepherd": "shepherd"}
-"""Scenario name -> module of this package whose ``generate`` makes its data; imported when it is needed."""
+GENERATORS = {
+    "rrc": "robot_remote_control",
+    "billiard": "billiard_ball",
+    "shepherd": "shepherd",
+    "fetch": "fetch_pick_and_place",
+    "fetch-diverse": "fetch_pick_and_place",
+}
+"""Scenario name -> module of this package that makes its data, by ``generate`` or in parts; imported when needed."""
 
 
 VERSIONS: dict[str, int] = {}
@@ -24,8 +31,12 @@ def version_of(scenario: str) -> int:
     return VERSIONS.get(scenario, 1)
 
 
-def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Dataset:
-    """Make the data set that a recipe describes."""
+def generate(recipe: DataRecipe, progress: Progress = ignore_progress, directory: Path | None = None) -> Dataset:
+    """Make the data set that a recipe describes.
+
+    Those that take long are made on all cores, and their parts are kept in ``directory``, so that nothing is lost when
+    this is interrupted; :func:`obtain` deletes them when the whole is saved.
+    """
     if recipe.scenario not in GENERATORS:
         raise ValueError(f"there is no scenario {recipe.scenario!r}; there are {', '.join(GENERATORS)}")
     if recipe.sequences < 1 or recipe.steps < 2:
@@ -39,6 +50,8 @@ def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Datase
             "use the gatel0rd that made it, or plan the run again"
         )
     module = importlib.import_module(f"gatel0rd.data.{GENERATORS[recipe.scenario]}")
+    if is_made_in_parts(module):
+        return generate_in_parts(recipe, module, progress, directory)
     made: Dataset = module.generate(recipe, progress)
     return made
 
@@ -47,7 +60,8 @@ def obtain(recipe: DataRecipe, directory: Path, progress: Progress = ignore_prog
     """The data set from its file in ``directory``, made and saved there first if it is missing."""
     path = directory / f"{recipe.name}.safetensors"
     if not path.exists():
-        generate(recipe, progress).save(directory)
+        generate(recipe, progress, directory).save(directory)
+        forget_parts(recipe, directory)
     data = Dataset.load(path, scenario=recipe.scenario)
     if data.recipe != recipe:
         raise FileError(f"{path} was made by another recipe, {data.recipe.name}; delete it to have it made again")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +23,18 @@ def ignore_progress(done: int, total: int) -> None:
     """For those who do not want to know."""
 
 
+def packages() -> dict[str, str]:
+    """Versions of the packages whose arithmetic may have made the data."""
+    names = {"numpy": "numpy", "panda3d": "panda3d", "mujoco": "mujoco", "gymnasium_robotics": "gymnasium-robotics"}
+    return {name: importlib.metadata.version(name) for module, name in names.items() if module in sys.modules}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
     """Sequences of equal length, with ground-truth labels beside them.
 
     Shape: observations [N, T, O] and actions [N, T, A] float32; strata [N], the balanced groups of which every
-    batch takes its share; each label [N, T] or [N].
+    batch takes its share; each label [N, T], [N] or [N, ·].
     """
 
     recipe: DataRecipe
@@ -52,7 +60,8 @@ class Dataset:
         path = directory / f"{self.recipe.name}.safetensors"
         arrays: Arrays = {"observations": self.observations, "actions": self.actions, "strata": self.strata}
         labels = {f"label.{name}": array for name, array in self.labels.items()}
-        save_arrays(path, {**arrays, **labels}, kind="dataset", metadata={"recipe": to_json(self.recipe)})
+        metadata = {"recipe": to_json(self.recipe), "packages": packages()}
+        save_arrays(path, {**arrays, **labels}, kind="dataset", metadata=metadata)
         return path
 
     @staticmethod

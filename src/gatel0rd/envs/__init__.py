@@ -10,6 +10,7 @@ STEPS = {
     "robot_remote_control:RobotRemoteControl": 50,
     "billiard_ball:BilliardBall": 150,
     "shepherd:Shepherd": 60,
+    "fetch_pick_and_place:FetchPickAndPlace": 50,
 }
 """Module and class -> time limit of an episode; the class's name is the environment's."""
 

@@ -72,7 +72,7 @@ def finite_action(action: Any, size: int) -> Array:
     """The action as an array in [-1, 1]; another size, NaN and infinity are errors."""
     array = np.asarray(action, dtype=np.float64)
     if array.shape != (size,) or not np.isfinite(array).all():
-        words = {0: "no", 2: "two", 3: "three"}[size]
+        words = {0: "no", 2: "two", 3: "three", 4: "four"}[size]
         raise ValueError(f"action is {array}; expected {words} finite numbers in [-1, 1]")
     return np.clip(array, -1, 1)
 

@@ -20,7 +20,10 @@ from gatel0rd.models import load_model
 
 Frame = NDArray[np.uint8]
 CELL_TITLES = {"gatel0rd": "GateL0RD", "elman": "Elman RNN", "clockwork": "Clockwork RNN"}
-DIMENSION_COLORS = ("#c0392b", "#2f6fa7", "#6f9a3e", "#8569b0", "#e19c24", "#18a0a0", "#8c564b", "#d170a8")
+DIMENSION_COLORS = (
+    *("#c0392b", "#2f6fa7", "#6f9a3e", "#8569b0", "#e19c24", "#18a0a0", "#8c564b", "#d170a8"),
+    *("#e9877c", "#8fc1ea", "#b4d98a", "#c6b2e6", "#f4cd7c", "#7fd6d6", "#c49c94", "#444444"),
+)
 SCENE_HEIGHT, STRIP, CHART_HEIGHT, GAP, OVERSAMPLING = 220, 26, 150, 10, 2
 INK, PAPER, PALE = "#2b2b2b", "#ffffff", "#e3e3e3"
 SHINE = (0.25, 0.5, 1.0)
@@ -150,17 +153,19 @@ def _chart(content: dict[str, Any], width: int) -> Frame:
     if content["gates"] is not None:
         is_open = content["gates"] > 0
         draw.text((12 * scale, (bottom + 4) * scale), "gates", INK, font)
+        rows = -(-size // 4)
+        big = 1.0 if rows <= 2 else 2 / rows
         for dim in range(size):
             color = DIMENSION_COLORS[dim % len(DIMENSION_COLORS)]
-            x, y = (26 + 30 * (dim % 4)) * scale, (top + 26 + 44 * (dim // 4)) * scale
+            x, y = (26 + 30 * (dim % 4)) * scale, (top + (26 + 44 * (dim // 4)) * big) * scale
             fill = _mix("#f1f1f1", PAPER, 1.0)
             if is_open[now, dim]:
                 for radius, strength in zip((15, 12), SHINE, strict=False):
-                    draw.ellipse(_around(x, y, radius * scale), fill=_mix(color, PAPER, strength))
+                    draw.ellipse(_around(x, y, radius * big * scale), fill=_mix(color, PAPER, strength))
                 fill = _mix(color, PAPER, 1.0)
             elif is_open[max(0, now - 2) : now, dim].any():  # an afterglow, or a short opening would be missed
                 fill = _mix(color, PAPER, SHINE[0])
-            draw.ellipse(_around(x, y, 8 * scale), fill=fill, outline="#9a9a9a", width=scale)
+            draw.ellipse(_around(x, y, 8 * big * scale), fill=fill, outline="#9a9a9a", width=scale)
     return np.asarray(image.resize((width, CHART_HEIGHT), Image.Resampling.LANCZOS), dtype=np.uint8)
 
 

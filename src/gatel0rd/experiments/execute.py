@@ -18,10 +18,9 @@ from gatel0rd.config import DataRecipe, from_json, to_json
 from gatel0rd.data import Dataset, obtain
 from gatel0rd.engine import status
 from gatel0rd.experiments.measures import CURVE_MEASURES, measure
-from gatel0rd.experiments.registry import SNAPSHOTS, RunConfig, is_finished
+from gatel0rd.experiments.registry import SNAPSHOTS, RunConfig, is_finished, scenarios
 from gatel0rd.files import FileError, load_arrays, write_json
 from gatel0rd.models import load_model, save_model
-from gatel0rd.planning import WORLDS
 from gatel0rd.training import Trainer, evaluate, time_first
 
 
@@ -53,7 +52,7 @@ def execute(
             seed=run.seed,
             directory=directory,
             measure=CURVE_MEASURES.get(run.scenario),
-            snapshots=SNAPSHOTS if run.scenario in WORLDS else 0,
+            snapshots=SNAPSHOTS if scenarios()[run.scenario].episode_seconds else 0,
         )
         model = trainer.run(on_epoch)
         save_model(directory / "model.safetensors", model, {"run": to_json(run)})

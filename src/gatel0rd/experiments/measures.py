@@ -195,6 +195,28 @@ def shepherd_examples(data: Dataset) -> dict[str, int]:
     }
 
 
+def grasp_events(data: Dataset) -> Events:
+    """The first grasp, and when the object starts to move and comes to rest."""
+    moves = data.labels["moves"]
+    return {
+        "grasp": np.arange(data.recipe.steps) == data.labels["grasp"][:, None],
+        "object moves": onsets(moves),
+        "object rests": onsets(~moves),
+    }
+
+
+def grasp_examples(data: Dataset) -> dict[str, int]:
+    """The objects that are carried furthest after a late and after an early grasp."""
+    grasp, path = data.labels["grasp"], travelled(data, slice(3, 6))
+    held = grasp[grasp >= 0]
+    middle = float(np.median(held)) if len(held) else 0.0
+    late, early = grasp > middle, (grasp >= 0) & (grasp <= middle)
+    return {
+        "late grasp": int(np.where(late, path, -1).argmax()),
+        "early grasp": int(np.where(early, path, -1).argmax()),
+    }
+
+
 def reappearance(model: WorldModel, data: Dataset) -> dict[str, float]:
     """Squared error of the sheep's predicted x when it reappears, real inputs being fed in until then (Fig. 5b)."""
     predictions = torch.cat([rollout.predictions for rollout in rollouts(model, data, free=False)], dim=1).numpy()
@@ -209,6 +231,8 @@ EVENTS: dict[str, Callable[[Dataset], Events]] = {
     "rrc": control_events,
     "billiard": billiard_events,
     "shepherd": shepherd_events,
+    "fetch": grasp_events,
+    "fetch-diverse": grasp_events,
 }
 """Scenario name -> its labelled events, [N, T] each."""
 
@@ -216,6 +240,8 @@ EXAMPLES: dict[str, Callable[[Dataset], dict[str, int]]] = {
     "rrc": control_examples,
     "billiard": billiard_examples,
     "shepherd": shepherd_examples,
+    "fetch": grasp_examples,
+    "fetch-diverse": grasp_examples,
 }
 """Scenario name -> sequences worth looking at."""
 

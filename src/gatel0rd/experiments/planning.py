@@ -23,9 +23,7 @@ from gatel0rd.planning import (
     ICEM,
     WORLDS,
     Herding,
-    ICEMConfig,
     LearnedForesight,
-    RemoteControl,
     TrueForesight,
     World,
     control,
@@ -58,7 +56,7 @@ def plan_episodes(
     """Plan episodes with a model and say how they ended.
 
     Args:
-        scenario: ``rrc`` or ``shepherd``.
+        scenario: ``rrc``, ``shepherd`` or ``fetch``.
         model: directory of a finished run, or ``ground-truth``.
         only: numbers of the episodes to run; all if not given.
         film: where to write a film of an episode, ``.gif`` or ``.webp``.
@@ -219,8 +217,7 @@ COLUMNS = ("episodes", "success", "reached", "seconds", "commits")
 
 def planner_of(world: World) -> dict[str, Any]:
     """How a world is planned in, as plain data."""
-    config = to_json(ICEMConfig(horizon=world.task.horizon))
-    return {**config, "limit": world.task.limit, "enlarged": world.enlarged}
+    return {**to_json(world.search), "limit": world.task.limit, "enlarged": world.enlarged}
 
 
 def check_planned(scenario: str) -> None:
@@ -231,7 +228,7 @@ def check_planned(scenario: str) -> None:
 
 def make_world(scenario: str, preset: Preset) -> World:
     """Episodes of a scenario, by the preset's rules."""
-    return Herding(preset) if scenario == "shepherd" else RemoteControl()
+    return Herding(preset) if scenario == "shepherd" else WORLDS[scenario]()
 
 
 class Camera:

@@ -15,6 +15,7 @@ class Profile:
         scenario_shares: other shares for some scenarios, by name.
         most_epochs: upper limit on epochs.
         sequences: upper limit on the size of every data set.
+        scenario_sequences: other limits for some scenarios, by name.
         evaluations: how many points the curves have; None: one every 100 epochs, as in the paper.
         episodes, course_episodes: how many episodes are planned with the trained model, and with each one from the
             course of training, where there is planning.
@@ -26,6 +27,7 @@ class Profile:
     scenario_shares: Mapping[str, float] = field(default_factory=dict)
     most_epochs: int | None = None
     sequences: int | None = None
+    scenario_sequences: Mapping[str, int] = field(default_factory=dict)
     evaluations: int | None = None
     episodes: int = 100
     course_episodes: int = 100
@@ -34,6 +36,11 @@ class Profile:
         """Epochs to train in a scenario when the paper trains ``paper_epochs``."""
         epochs = max(1, round(self.scenario_shares.get(scenario, self.epoch_share) * paper_epochs))
         return epochs if self.most_epochs is None else min(epochs, self.most_epochs)
+
+    def limit_sequences(self, sequences: int, scenario: str) -> int:
+        """The size of a data set that has ``sequences`` in the paper."""
+        limit = self.scenario_sequences.get(scenario, self.sequences)
+        return sequences if limit is None else min(sequences, limit)
 
     def evaluate_every(self, epochs: int) -> int:
         """Epochs between evaluations of a run of ``epochs``."""
@@ -48,6 +55,7 @@ PROFILES = {
             description="seconds, for tests",
             most_epochs=4,
             sequences=256,
+            scenario_sequences={"fetch": 32, "fetch-diverse": 32},
             evaluations=4,
             episodes=2,
             course_episodes=1,
@@ -56,7 +64,7 @@ PROFILES = {
             name="demo",
             description="a minute or two per run",
             epoch_share=0.2,
-            scenario_shares={"billiard": 0.03, "shepherd": 0.015},
+            scenario_shares={"billiard": 0.03, "shepherd": 0.015, "fetch-diverse": 0.015},
             evaluations=25,
             episodes=20,
             course_episodes=10,
@@ -65,7 +73,7 @@ PROFILES = {
             name="quick",
             description="four to eight minutes per run",
             epoch_share=0.5,
-            scenario_shares={"billiard": 0.1, "shepherd": 0.05},
+            scenario_shares={"billiard": 0.1, "shepherd": 0.05, "fetch-diverse": 0.05},
             evaluations=25,
             course_episodes=30,
         ),

@@ -221,7 +221,7 @@ def plan_run(
     own_epochs = profile.scale_epochs(paper_epochs, scenario.name) if epochs is None else epochs
 
     def recipe(policy: str, split: str) -> DataRecipe:
-        sequences = min(scenario.splits[split], profile.sequences or scenario.splits[split])
+        sequences = profile.limit_sequences(scenario.splits[split], scenario.name)
         return scenario.recipe(policy, split, preset=preset, sequences=sequences)
 
     evaluations = scenario.evaluations[experiment.policy]
@@ -284,9 +284,9 @@ def plan(
 
 def experiments() -> dict[str, Experiment]:
     """Every experiment, by id."""
-    from gatel0rd.experiments import billiard_ball, robot_remote_control, shepherd
+    from gatel0rd.experiments import billiard_ball, fetch_pick_and_place, robot_remote_control, shepherd
 
-    modules = (billiard_ball, robot_remote_control, shepherd)
+    modules = (billiard_ball, robot_remote_control, shepherd, fetch_pick_and_place)
     return {experiment.id: experiment for module in modules for experiment in module.EXPERIMENTS}
 
 

@@ -95,12 +95,12 @@ def remaining_seconds(run: RunConfig, work: Work) -> float:
 
 def _make_data(runs: Sequence[RunConfig], out: Path, display: Display) -> None:
     """Make missing data sets first, once, so that workers only read them."""
-    from gatel0rd.data import generate
+    from gatel0rd.data import obtain
 
     recipes = {recipe for run in runs for recipe in (run.train_data, *run.evaluation_data, *run.validation_data)}
     for recipe in sorted(recipes, key=lambda recipe: recipe.name):
         if not (out / "data" / f"{recipe.name}.safetensors").exists():
-            generate(recipe, partial(display.generated, recipe)).save(out / "data")
+            obtain(recipe, out / "data", partial(display.generated, recipe))
 
 
 def _run_inline(runs: Sequence[RunConfig], order: Iterable[int], work: Work, display: Display) -> list[Failure]:

@@ -52,7 +52,7 @@ def control(
 
     Args:
         foresight: the model, learned or true.
-        config: iCEM with the task's horizon if not given.
+        config: the world's own search if not given.
         only: numbers of the episodes to run, as in ``np.array([3])``; all if not given.
         on_step: told the number of each step that is over, and how many there are at most.
         watch: shown the planner after each plan, before its action is taken, and the numbers of its episodes.
@@ -63,7 +63,7 @@ def control(
     rows = np.arange(episodes) if only is None else only
     everyone = generator.spawn(episodes)
     generators = [everyone[row] for row in rows]
-    planner = ICEM(*world.bounds(), config or ICEMConfig(horizon=task.horizon), generator=generators)
+    planner = ICEM(*world.bounds(), config or world.search, generator=generators)
     seen = world.reset(generators)
     under_way = np.arange(len(rows))  # columns of the arrays below
     foresight.begin(seen)

@@ -152,17 +152,24 @@ class ICEM:
         self.mean, self.deviation = self.mean[rows], self.deviation[rows]
         self.elites, self.elite_costs, self.planned = self.elites[rows], self.elite_costs[rows], self.planned[rows]
 
-    def plan(self, objective: Objective) -> Array:
-        """The next action of every episode, [E, A]. The search begins where the last call ended, one step later."""
+    def plan(self, objective: Objective, *, suggestions: Array | None = None, start: Array | None = None) -> Array:
+        """The next action of every episode, [E, A]. The search begins where the last call ended, one step later.
+
+        Args:
+            suggestions: action sequences of somebody else that are tried too, in the first iteration, [E, S, T, A].
+            start: where the search begins instead, [E, T, A].
+        """
         config = self.config
         counts = config.sample_counts
         self.elites = self._shifted_elites()
+        self.mean = self.mean if start is None else start.copy()
         for iteration, count in enumerate(counts):
             samples = self._sample(count)
             if config.try_mean and iteration == len(counts) - 1:
                 samples[:, 0] = self.mean
             if iteration == 0:
-                samples = np.concatenate([samples, self.elites], axis=1)  # their costs are of a step ago: judged anew
+                others = [self.elites] if suggestions is None else [self.elites, suggestions]
+                samples = np.concatenate([samples, *others], axis=1)  # costs of elites are of a step ago: judged anew
                 costs = self._judge(objective, samples)
             else:
                 costs = self._judge(objective, samples)

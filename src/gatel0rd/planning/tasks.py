@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gatel0rd.config import Preset
 from gatel0rd.envs import robot_remote_control as rooms
 from gatel0rd.envs import shepherd
+from gatel0rd.planning.icem import ICEMConfig
 from gatel0rd.planning.noise import Array
 
 Flags = NDArray[np.bool_]
@@ -43,6 +44,11 @@ class World(ABC):
     task: Task
     enlarged: float = 1.0
     """Factor on the radii of the environment that it was made from."""
+
+    @property
+    def search(self) -> ICEMConfig:
+        """How iCEM searches in it, unless it is told otherwise."""
+        return ICEMConfig(horizon=self.task.horizon)
 
     def bounds(self) -> tuple[Array, Array]:
         """Lowest and highest actions, [A] each."""
@@ -169,7 +175,3 @@ def lengths(vectors: Array) -> Array:
     x, y = vectors[..., 0], vectors[..., 1]
     result: Array = np.sqrt(x * x + y * y)
     return result
-
-
-WORLDS: dict[str, type[World]] = {"rrc": RemoteControl, "shepherd": Herding}
-"""Scenario name -> what is planned in it."""
