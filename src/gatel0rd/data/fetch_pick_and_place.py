@@ -18,8 +18,8 @@ PART = 64
 """Sequences that are made at once, by one process, from a random generator of their own."""
 KINDS = ("grasp", "push", "slide", "flick", "planned")
 SHARES = (0.4, 0.25, 0.2, 0.15, 0.0)
-PLANNED, PLANNED_PART, PLANNED_EVERY = 16, 50, 100
-"""Of every hundred parts of mixed episodes the fiftieth begins with so many that are planned by iCEM on the simulator,
+PLANNED, PLANNED_PART, PLANNED_EVERY = 8, 10, 100
+"""Of every hundred parts of mixed episodes the tenth begins with so many that are planned by iCEM on the simulator,
 which takes minutes."""
 EPISODE = 50
 GRASP_TIMES = {"train": (5, 5), "validation": (5, 5), "test": (5, 5), "generalization": (6, 10)}
