@@ -281,7 +281,7 @@ def test_disagreement_with_the_policy_varies_as_the_cost_does():
 
 
 TINY = ApexConfig(
-    planner=ICEMConfig(horizon=3, samples=4, elites=2, iterations=1), rounds=2, episodes=4, rollouts=1, epochs=2
+    planner=ICEMConfig(horizon=3, samples=4, elites=2, iterations=1), rounds=2, episodes=4, rollouts=1, gradient_steps=2
 )
 
 
@@ -314,7 +314,7 @@ def test_regression_fits_examples():
     policy = LearnedPolicy(torch.Generator().manual_seed(0))
     optimizer = torch.optim.Adam(policy.parameters(), lr=0.003)
     before = np.square(policy.act(inputs) - targets).mean()
-    after = regress(policy, optimizer, inputs, targets, replace(TINY, epochs=60, batch_size=50), generator)
+    after = regress(policy, optimizer, inputs, targets, replace(TINY, gradient_steps=300, batch_size=50), generator)
     assert after < before / 10
     assert regress(policy, optimizer, inputs[:0], targets[:0], TINY, generator) is None
 

@@ -97,9 +97,12 @@ def compose(
 
     width = 2 * pair[0].shape[1] + GAP
     strip = Image.new("RGB", (width, STRIP), PAPER)
-    draw, font = ImageDraw.Draw(strip), ImageFont.load_default(14)
-    draw.text((6, 5), titles[0], INK, font)
-    draw.text(((width + GAP) // 2 + 6, 5), titles[1], "#c0392b", font)
+    draw = ImageDraw.Draw(strip)
+    room = (width - GAP) // 2 - 12
+    for title, left, ink in ((titles[0], 6, INK), (titles[1], (width + GAP) // 2 + 6, "#c0392b")):
+        font = ImageFont.load_default(14)
+        font = ImageFont.load_default(min(14, 14 * room / draw.textlength(title, font)))  # smaller, if it has to be
+        draw.text((left, 5), title, ink, font)
     between, below = (np.full((*shape, 3), 255, dtype=np.uint8) for shape in ((SCENE_HEIGHT, GAP), (GAP, width)))
     scenes = np.concatenate([pair[0], between, pair[1]], axis=1)
     if not with_chart:

@@ -19,6 +19,9 @@ from gatel0rd.planning.fetch import FEATURES, SMALL_BUDGET, Placing
 from gatel0rd.planning.icem import ICEM, ICEMConfig
 from gatel0rd.planning.noise import Array
 
+TEACHER = replace(SMALL_BUDGET, samples=16, horizon=12)
+"""The planner that the policy learns from."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ApexConfig:
@@ -32,16 +35,16 @@ class ApexConfig:
             every step so that both vary alike over the candidates, times this.
         rounds: of collecting episodes and learning from all of them.
         episodes: in every round; in the second half of them the policy acts and the planner only says what it would do.
-        epochs, learning_rate, batch_size: of the regression that follows.
+        gradient_steps, learning_rate, batch_size: of the regression that follows.
     """
 
-    planner: ICEMConfig = SMALL_BUDGET
+    planner: ICEMConfig = TEACHER
     rollouts: int = 2
     noise: float = 0.2
     guidance: float = 0.3
     rounds: int = 4
     episodes: int = 16
-    epochs: int = 150
+    gradient_steps: int = 3000
     learning_rate: float = 0.002
     batch_size: int = 256
 
@@ -251,18 +254,15 @@ def regress(
     config: ApexConfig,
     generator: np.random.Generator,
 ) -> float | None:
-    """Fit the policy to examples [N, F] -> [N, 4]; returns the last epoch's mean squared error, None of no examples."""
+    """Fit the policy to examples [N, F] -> [N, 4]; returns the mean squared error after it, None without examples."""
     if not len(inputs):
         return None
     x, y = (torch.from_numpy(array.astype(np.float32)) for array in (inputs, targets))
-    error = 0.0
-    for _ in range(config.epochs):
-        order = torch.from_numpy(generator.permutation(len(x)))
-        error = 0.0
-        for batch in order.split(config.batch_size):
-            loss = nn.functional.mse_loss(policy(x[batch]), y[batch])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            error += loss.item() * len(batch) / len(x)
-    return error
+    for _ in range(config.gradient_steps):
+        batch = torch.from_numpy(generator.integers(len(x), size=config.batch_size))
+        loss = nn.functional.mse_loss(policy(x[batch]), y[batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        return float(nn.functional.mse_loss(policy(x), y))
