@@ -21,6 +21,8 @@ PICTURES = (
     ("shepherd-prediction", "quick-1000-epochs", 1),
     ("shepherd-planning", "quick-1000-epochs", 0),
     ("shepherd-latents", "quick", 0),
+    ("fetch-generalization", "paper", 1),
+    ("fetch-latents", "paper", 0),
 )
 """Experiment, profile and number of the view of each figure that README and guides show."""
 
