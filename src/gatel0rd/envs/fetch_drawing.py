@@ -136,7 +136,6 @@ def _reusable() -> _Pose:
     mujoco = import_mujoco()
     model = body().model
     data = mujoco.MjData(model)
-    mujoco.mj_setState(model, data, body().start, mujoco.mjtState.mjSTATE_FULLPHYSICS)
     names = ("shoulder_pan", "shoulder_lift", "upperarm_roll", "elbow_flex", "forearm_roll", "wrist_flex", "wrist_roll")
     return _Pose(data, np.array([model.joint(f"robot0:{name}_joint").dofadr[0] for name in names]))
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from gatel0rd.analysis.records import wilson
 from gatel0rd.config import Preset, from_json, to_json
-from gatel0rd.data import GENERATORS
+from gatel0rd.data import GENERATORS, Progress
+from gatel0rd.data.dataset import ignore_progress
 from gatel0rd.experiments.animation import SCENE_HEIGHT, Frame, check_film, compose, title_of, write_film
 from gatel0rd.experiments.execute import code_commit, exclusive, one_thread, run_behind
 from gatel0rd.experiments.registry import RunConfig
@@ -34,11 +35,6 @@ GROUND_TRUTH = "ground-truth"
 ELITES_SHOWN = 5
 SIDE_BY_SIDE = 100
 """Episodes that are planned at once; a hundred of Shepherd take about 400 MB."""
-Progress = Callable[[int, int], None]
-
-
-def ignore(done: int, total: int) -> None:
-    """For those who do not want to know."""
 
 
 def plan_episodes(
@@ -51,7 +47,7 @@ def plan_episodes(
     preset: Preset = "text",
     film: Path | None = None,
     filmed: int | None = None,
-    on_step: Progress = ignore,
+    on_step: Progress = ignore_progress,
 ) -> dict[str, Any]:
     """Plan episodes with a model and say how they ended.
 
@@ -162,7 +158,7 @@ def control_in_parts(
 
 
 def plan_over_training(
-    directory: Path, *, episodes: int, course_episodes: int, seed: int = 0, on_step: Progress = ignore
+    directory: Path, *, episodes: int, course_episodes: int, seed: int = 0, on_step: Progress = ignore_progress
 ) -> Path:
     """Plan with the models that a finished run left in the course of training, and with the last one.
 

@@ -87,10 +87,6 @@ class Tracks:
     reached: NDArray[np.int64]
     simulated: int
 
-    @property
-    def success_rate(self) -> float:
-        return float((self.reached >= 0).mean())
-
     def examples(self, episodes: NDArray[np.bool_]) -> tuple[Array, Array]:
         """What the planner advised in these episodes [E]: features [n, F] and actions [n, 4]."""
         chosen = [(moment, episodes[moment.rows]) for moment in self.moments]
@@ -160,8 +156,7 @@ class Guided:
 
     def __call__(self, sequences: Array) -> Array:
         seen = self.world.look_ahead(sequences)
-        gripper, thing = seen[..., :3], seen[..., 3:6]
-        cost = self.world.cost(np.concatenate([gripper, thing], axis=-1), sequences)
+        cost = self.world.cost(seen, sequences)  # gripper and object come first, as in observations
         # the state in which each action is taken: the present one, and all but the last that follow
         present = np.broadcast_to(self.world.seen[:, None, None], (*seen.shape[:2], 1, seen.shape[-1]))
         on_the_way = np.concatenate([present, seen[:, :, :-1]], axis=2)
