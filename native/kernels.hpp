@@ -216,6 +216,7 @@ template <class Real> GATEL0RD_INLINE void activate_rows(Act act, const Real* in
         case Act::sigmoid: return activate_all<Real, Act::sigmoid>(in, out, count);
         case Act::retanh: return activate_all<Real, Act::retanh>(in, out, count);
         case Act::heaviside: return activate_all<Real, Act::heaviside>(in, out, count);
+        case Act::relu: return activate_all<Real, Act::relu>(in, out, count);
         case Act::none:
             if (in != out) std::memcpy(out, in, count * sizeof(Real));
     }
@@ -282,6 +283,7 @@ static void linear_backward(const Linear<Real>& linear, const Real* frame, Real*
         GATEL0RD_CASE(tanh)
         GATEL0RD_CASE(sigmoid)
         GATEL0RD_CASE(retanh)
+        GATEL0RD_CASE(relu)
 #undef GATEL0RD_CASE
         default: std::memcpy(d, dy, count * sizeof(Real));
     }
@@ -534,6 +536,12 @@ static void execute(const Context<Real>& context, const Section& section, Real* 
             case Op::multiply:
                 for (std::size_t k = 0; k < count; k += W) store(y + k, load(a + k) * load(b + (k & b_mask)));
                 break;
+            case Op::maximum:
+                for (std::size_t k = 0; k < count; k += W) {
+                    const V<Real> left = load(a + k), right = load(b + k);
+                    store(y + k, choose<Real>((right > left) | (right != right), right, left));
+                }
+                break;
             case Op::blend:
                 for (std::size_t k = 0; k < count; k += W) {
                     const V<Real> g = load(a + (k & a_mask));
@@ -620,6 +628,14 @@ static void execute_backward(const Context<Real>& context, const Section& sectio
                 for (std::size_t k = 0; k < count; k += W) {
                     if (to_a) into(da + k, load(dy + k) * load(b + (k & b_mask)));
                     if (to_b) into(db + (k & b_mask), load(dy + k) * load(a + k));
+                }
+                break;
+            case Op::maximum:
+                for (std::size_t k = 0; k < count; k += W) {
+                    const V<Real> d = load(dy + k);
+                    const auto right = load(b + k) > load(a + k);
+                    if (to_a) into(da + k, choose<Real>(right, V<Real>{}, d));
+                    if (to_b) into(db + k, choose<Real>(right, d, V<Real>{}));
                 }
                 break;
             case Op::blend:

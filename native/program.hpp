@@ -12,6 +12,7 @@ enum class Op : int {
     linear,    // dst = act(sum of W·input + sum of biases + a)
     add,       // dst = act(a + b)
     multiply,  // dst = a * b
+    maximum,   // dst = the larger of a and b; of equals a gets the gradient
     blend,     // dst = a * b + (1 - a) * c
     select,    // dst = b where a is not 0, else c: unlike blend it never looks at the other one
     axpy,      // dst = a + scalar * b
@@ -27,7 +28,7 @@ enum class Op : int {
     sum_squares,   // loss[slot] += sum a^2
 };
 
-enum class Act : int { none, tanh, sigmoid, retanh, heaviside };
+enum class Act : int { none, tanh, sigmoid, retanh, heaviside, relu };
 
 struct Value {
     int offset;  // first row in the frame

@@ -92,6 +92,7 @@ template <class Real, Act act> GATEL0RD_INLINE V<Real> activated(V<Real> x) {
         return y < 0 ? V<Real>{} : y;  // keeps a NaN
     }
     if constexpr (act == Act::heaviside) return choose<Real>(x > 0, splat<Real>(1), V<Real>{});
+    if constexpr (act == Act::relu) return x < 0 ? V<Real>{} : x;  // keeps a NaN
     return x;
 }
 
@@ -101,6 +102,7 @@ template <class Real> GATEL0RD_INLINE V<Real> derivative(Act act, V<Real> y) {
         case Act::tanh: return Real(1) - y * y;
         case Act::sigmoid: return y * (Real(1) - y);
         case Act::retanh: return choose<Real>(y > 0, Real(1) - y * y, V<Real>{});
+        case Act::relu: return choose<Real>(y > 0, splat<Real>(1), V<Real>{});
         default: return splat<Real>(1);
     }
 }

@@ -14,11 +14,11 @@ from typing import Literal
 from torch import Tensor, nn
 
 OPS = (
-    "linear", "add", "multiply", "blend", "select", "axpy", "activate", "clear", "due", "tick", "normal", "bernoulli",
+    "linear", "add", "multiply", "maximum", "blend", "select", "axpy", "activate", "clear", "due", "tick", "normal", "bernoulli",
     "squared_error", "count_open", "sum_absolute", "sum_squares",
 )  # fmt: skip
-ACTIVATIONS = ("none", "tanh", "sigmoid", "retanh", "heaviside")
-Activation = Literal["none", "tanh", "sigmoid", "retanh", "heaviside"]
+ACTIVATIONS = ("none", "tanh", "sigmoid", "retanh", "heaviside", "relu")
+Activation = Literal["none", "tanh", "sigmoid", "retanh", "heaviside", "relu"]
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,11 @@ class Builder:
         """a·b; b may have one row."""
         _row_or_same(b, a)
         return self._emit("multiply", self.value(a.size), a, b)
+
+    def maximum(self, a: Value, b: Value) -> Value:
+        """The larger of a and b, row by row; of equals, a gets the gradient."""
+        _same_size(a, b)
+        return self._emit("maximum", self.value(a.size), a, b)
 
     def blend(self, gate: Value, yes: Value, no: Value) -> Value:
         """gate·yes + (1 - gate)·no; the gate may have one row."""

@@ -61,7 +61,7 @@ def compare(
             on_step=lambda done, total: on_step("training", done, total),
         )
         save_policy(out / "policy.safetensors", policy)
-        judged = {name: _judge(world, policy, config, name, seed, tests, on_step) for name in BUDGETS}
+        judged = {name: _judge(world, policy, config, name, seed, tests, course[-1].policy, on_step) for name in BUDGETS}
         alone = follow_alone(world, policy, episodes=tests, generator=np.random.default_rng([seed, 2]))
         record = {
             "seed": seed,
@@ -100,6 +100,7 @@ def _judge(
     budget: str,
     seed: int,
     tests: int,
+    trust: float,
     on_step: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
     """The same episodes with and without guidance, at one budget."""
@@ -110,6 +111,7 @@ def _judge(
             guide,
             replace(config, planner=BUDGETS[budget]),
             episodes=tests,
+            trust=trust,
             generator=np.random.default_rng([seed, 2]),
             on_step=lambda done, total, name=name: on_step(f"{budget} budget, {name}", done, total),  # type: ignore[misc]
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gatel0rd.mlp import reset_linear, tanh_mlp
-from gatel0rd.planning.fetch import FEATURES, SMALL_BUDGET, Placing
+from gatel0rd.planning.fetch import FEATURES, FINGERS, SMALL_BUDGET, VECTORS, Placing
 from gatel0rd.planning.icem import ICEM, ICEMConfig
 from gatel0rd.planning.noise import Array
 
@@ -32,10 +32,12 @@ class ApexConfig:
         rollouts: of the policy among the candidates of every step, the first without noise.
         noise: standard deviation of the noise of the others.
         guidance: how much disagreement with the policy counts, as a share of the task's cost: the weight is set anew at
-            every step so that both vary alike over the candidates, times this.
+            every step so that both vary alike over the candidates, times this, times how often the policy succeeds on
+            its own, so that a poor policy is not listened to.
         rounds: of collecting episodes and learning from all of them.
         episodes: in every round; in the second half of them the policy acts and the planner only says what it would do.
-        gradient_steps, learning_rate, batch_size: of the regression that follows.
+        gradient_steps, learning_rate, batch_size: of the regression that follows; the rate falls to zero.
+        blur: standard deviation of noise on what the policy sees while it learns.
     """
 
     planner: ICEMConfig = TEACHER
@@ -44,9 +46,10 @@ class ApexConfig:
     guidance: float = 0.3
     rounds: int = 4
     episodes: int = 16
-    gradient_steps: int = 3000
+    gradient_steps: int = 5000
     learning_rate: float = 0.002
     batch_size: int = 256
+    blur: float = 0.1
 
 
 class LearnedPolicy(nn.Module):
@@ -104,10 +107,12 @@ def play(
     episodes: int,
     generator: np.random.Generator,
     acts: NDArray[np.bool_] | None = None,
+    trust: float = 1.0,
     on_step: Callable[[int, int], None] = lambda done, total: None,
 ) -> Tracks:
     """Episodes of the planner, guided if there is a policy; where ``acts`` [E] the policy's own action is taken.
 
+    ``trust``, from 0 to 1, is the policy's share in where the search begins, and scales the guidance.
     The policy's rollouts have to be simulated twice, while it acts and as candidates. The unguided planner spends this
     on as many samples more.
     """
@@ -129,8 +134,9 @@ def play(
             noise = np.stack([generator.normal(0, config.noise, shape) for generator in planner.generators])
             noise[:, 0] = 0
             suggestions = world.follow(policy.act, noise)
-            objective = Guided(world, policy, config.guidance)
-            advice = planner.plan(objective, suggestions=suggestions, start=(suggestions[:, 0] + planner.mean) / 2)
+            start = planner.mean + trust * (suggestions[:, 0] - planner.mean)
+            objective = Guided(world, policy, config.guidance * trust)
+            advice = planner.plan(objective, suggestions=suggestions, start=start)
         taken = advice
         if policy is not None and acts is not None:
             taken = np.where(acts[rows, None], policy.act(now), advice)
@@ -187,7 +193,7 @@ def follow_alone(
 
 @dataclass(frozen=True)
 class Round:
-    """How a round went: success of the guided planner and of the policy alone after it, and the regression's error."""
+    """How a round went: success of the (guided) planner, of the policy alone after it, and the regression's error."""
 
     planner: float
     policy: float
@@ -212,8 +218,8 @@ def train(
     learned from.
     """
     generator = np.random.default_rng(seed)
-    policy = LearnedPolicy(torch.Generator().manual_seed(seed))
-    optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+    policy = LearnedPolicy(torch.Generator())
+    trust = 0.0
     inputs, targets = np.empty((0, FEATURES)), np.empty((0, 4))
     rounds: list[Round] = []
     tracks: list[Tracks] = []
@@ -226,38 +232,53 @@ def train(
             episodes=config.episodes,
             generator=generator,
             acts=acts,
+            trust=trust,
             on_step=lambda done, total, n=number: on_step(n * total + done, config.rounds * total),  # type: ignore[misc]
         )
         more_inputs, more_targets = played.examples(acts | (played.reached >= 0))
         inputs, targets = np.concatenate([inputs, more_inputs]), np.concatenate([targets, more_targets])
-        error = regress(policy, optimizer, inputs, targets, config, generator)
+        policy, error = regress(*mirrored(inputs, targets), config, torch.Generator().manual_seed(seed))
         alone = follow_alone(world, policy, episodes=tests, generator=np.random.default_rng([seed, 1]))
-        planned = played.reached[~acts]
-        rounds.append(
-            Round(float((planned >= 0).mean()), float((alone >= 0).mean()), error, len(inputs), played.simulated)
-        )
+        trust = float((alone >= 0).mean())
+        planned = float((played.reached[~acts] >= 0).mean())
+        rounds.append(Round(planned, trust, error, len(inputs), played.simulated))
         tracks.append(played)
         on_round(rounds[-1])
     return policy, rounds, tracks
 
 
+def mirrored(inputs: Array, targets: Array) -> tuple[Array, Array]:
+    """Examples and their mirror images, left-right, front-back and both: neither table nor gripper knows a difference.
+
+    Shape: [N, F], [N, 4] -> [4·N, F], [4·N, 4].
+    """
+    for axis in (0, 1):
+        seen, done = inputs.copy(), targets.copy()
+        seen[:, [start + axis for start in VECTORS]] *= -1
+        done[:, axis] *= -1
+        if axis == 1:
+            seen[:, FINGERS] = seen[:, FINGERS[::-1]]
+        inputs, targets = np.concatenate([inputs, seen]), np.concatenate([targets, done])
+    return inputs, targets
+
+
 def regress(
-    policy: LearnedPolicy,
-    optimizer: torch.optim.Optimizer,
-    inputs: Array,
-    targets: Array,
-    config: ApexConfig,
-    generator: np.random.Generator,
-) -> float | None:
-    """Fit the policy to examples [N, F] -> [N, 4]; returns the mean squared error after it, None without examples."""
+    inputs: Array, targets: Array, config: ApexConfig, generator: torch.Generator
+) -> tuple[LearnedPolicy, float | None]:
+    """A policy fitted to examples [N, F] -> [N, 4], and its mean squared error on them, None without examples."""
+    policy = LearnedPolicy(generator)
     if not len(inputs):
-        return None
+        return policy, None
     x, y = (torch.from_numpy(array.astype(np.float32)) for array in (inputs, targets))
+    optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+    falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, config.gradient_steps)
     for _ in range(config.gradient_steps):
-        batch = torch.from_numpy(generator.integers(len(x), size=config.batch_size))
-        loss = nn.functional.mse_loss(policy(x[batch]), y[batch])
+        batch = torch.randint(len(x), (config.batch_size,), generator=generator)
+        blurred = x[batch] + config.blur * torch.randn(config.batch_size, x.shape[1], generator=generator)
+        loss = nn.functional.mse_loss(policy(blurred), y[batch])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        falling.step()
     with torch.no_grad():
-        return float(nn.functional.mse_loss(policy(x), y))
+        return policy, float(nn.functional.mse_loss(policy(x), y))

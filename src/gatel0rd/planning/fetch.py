@@ -16,7 +16,10 @@ from gatel0rd.planning.tasks import Flags, Task, World
 Policy = Callable[[Array], Array]
 """What to do: features [..., F] -> actions [..., 4]."""
 FEATURES = 17
+VECTORS, FINGERS = (0, 3, 11, 14), [6, 7]
+"""Where in the features the vectors begin, and the two fingers' places."""
 SLOW = 0.1
+HELD = 5
 SMALL_BUDGET = ICEMConfig(horizon=10, samples=8, elites=4, iterations=2, noise_exponent=2.0)
 """A control step costs about 200 steps of the simulator, a fifth of a second on one core."""
 
@@ -45,7 +48,8 @@ def plan_sequences(
         for row, arm in enumerate(arms):
             arm.step(actions[row, t].astype(np.float32))
         world.states, world.seen = (np.stack(parts) for parts in zip(*(arm.take() for arm in arms), strict=True))
-        for place in np.flatnonzero(world.placed()):
+        slow = np.linalg.norm(world.seen[:, 11:14], axis=-1) < SLOW
+        for place in np.flatnonzero(world.near() & slow):
             world.goals[place] = sample_goal(generators[place])
     return list(zip(observations, actions, touching, strict=True))
 
@@ -54,8 +58,8 @@ class Placing(World):
     """Bring the object to the goal, with the simulator itself on all cores as the model.
 
     The cost is the distance of object and goal, plus half the distance of gripper and object, summed over the horizon;
-    the goal is reached when the object is within 5 cm of it and slower than 10 cm/s: who flicks it past has not placed
-    it.
+    the goal is reached when the object has been within 5 cm of it for five steps in a row: who flicks it past has not
+    placed it.
     """
 
     task = Task(name="fetch", horizon=10, limit=50, idle=(0.0, 0.0, 0.0, 0.0))
@@ -75,20 +79,22 @@ class Placing(World):
         places = np.stack([sample_object(generator) for generator in generators])
         self.goals = np.stack([sample_goal(generator) for generator in generators])
         self.states, self.seen = self.arms.begin(places)
+        self.held = np.zeros(len(places), dtype=np.int64)
         return observed(self.seen)
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
         self.states, self.seen = self._step(self.states, self.seen, np.clip(actions, -1, 1))
-        return observed(self.seen), self.placed()
+        self.held = np.where(self.near(), self.held + 1, 0)
+        return observed(self.seen), self.held >= HELD
 
-    def placed(self) -> Flags:
-        """Which goals are reached now, [E]."""
-        near = np.linalg.norm(self.seen[:, 3:6] - self.goals, axis=-1) < SUCCESS_DISTANCE
-        reached: Flags = near & (np.linalg.norm(self.seen[:, 11:14], axis=-1) < SLOW)
-        return reached
+    def near(self) -> Flags:
+        """Which objects are at their goal now, [E]."""
+        at_goal: Flags = np.linalg.norm(self.seen[:, 3:6] - self.goals, axis=-1) < SUCCESS_DISTANCE
+        return at_goal
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         self.states, self.seen, self.goals = self.states[rows], self.seen[rows], self.goals[rows]
+        self.held = self.held[rows]
 
     def simulate(self, sequences: Array) -> Array:
         return observed(self.look_ahead(sequences))
