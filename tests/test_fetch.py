@@ -23,7 +23,7 @@ from gatel0rd.envs.fetch_simulation import Arm, body, import_mujoco, observed, s
 from gatel0rd.experiments.apex import load_policy
 from gatel0rd.experiments.measures import grasp_events
 from gatel0rd.planning import ICEM, ICEMConfig
-from gatel0rd.planning.apex import ApexConfig, Guided, LearnedPolicy, play, regress, train
+from gatel0rd.planning.apex import ApexConfig, Guided, LearnedPolicy, mirrored, play, regress, train
 from gatel0rd.planning.fetch import FEATURES, Placing, plan_sequences
 
 WINDOWS = DataRecipe(scenario="fetch", policy="grasps", split="generalization", sequences=6, steps=25)
@@ -243,9 +243,16 @@ def test_costs_and_goals_of_placing():
     futures[..., :3] = futures[..., 3:6] + [0.0, 0.2, 0.0]
     np.testing.assert_allclose(world.cost(futures, futures), 0.5 + 0.5 * 0.2)
     world.goals = world.seen[:, 3:6].copy()
-    _, reached = world.step(np.zeros((2, 4)))
-    assert reached.all()
-    world.seen[:, 11:14] = [0.0, 0.2, 0.0]
+    for step in range(5):
+        if step == 2:
+            world.goals[1] += 1.0  # away, and back: the count begins anew
+        _, reached = world.step(np.zeros((2, 4)))
+        if step == 2:
+            world.goals[1] -= 1.0
+        assert reached.tolist() == [step == 4, False]
+    for held in (3, 4, 5):
+        _, reached = world.step(np.zeros((2, 4)))
+        assert reached.tolist() == [True, held == 5]
     assert world.features(world.seen).shape == (2, FEATURES)
 
 
@@ -291,7 +298,8 @@ def test_apex_learns_from_what_succeeded_and_where_the_policy_acted(monkeypatch)
         return (np.arange(len(world.goals)) == 0) & (world.steps_so_far % 3 == 0)
 
     monkeypatch.setattr(Placing, "task", replace(Placing.task, limit=3))
-    monkeypatch.setattr(Placing, "placed", first_succeeds_at_last)
+    monkeypatch.setattr(Placing, "near", first_succeeds_at_last)
+    monkeypatch.setattr("gatel0rd.planning.fetch.HELD", 1)
     world, seen = Placing(threads=1), []
     policy, rounds, tracks = train(world, TINY, seed=0, tests=2, on_round=seen.append)
     assert seen == rounds and len(rounds) == 2 and all(len(track.moments) == 3 for track in tracks)
@@ -311,12 +319,36 @@ def test_regression_fits_examples():
     generator = np.random.default_rng(0)
     inputs = generator.normal(size=(200, FEATURES))
     targets = np.tanh(inputs[:, :4] - 0.5 * inputs[:, 4:8])
-    policy = LearnedPolicy(torch.Generator().manual_seed(0))
-    optimizer = torch.optim.Adam(policy.parameters(), lr=0.003)
-    before = np.square(policy.act(inputs) - targets).mean()
-    after = regress(policy, optimizer, inputs, targets, replace(TINY, gradient_steps=300, batch_size=50), generator)
-    assert after < before / 10
-    assert regress(policy, optimizer, inputs[:0], targets[:0], TINY, generator) is None
+    config = replace(TINY, gradient_steps=500, batch_size=50, blur=0.0, learning_rate=0.005)
+    policy, error = regress(inputs, targets, config, torch.Generator().manual_seed(0))
+    assert error == pytest.approx(np.square(policy.act(inputs) - targets).mean(), rel=1e-4)
+    assert error < np.square(targets).mean() / 10
+    _, nothing = regress(inputs[:0], targets[:0], TINY, torch.Generator())
+    assert nothing is None
+
+
+def test_mirror_images_are_what_the_simulator_would_show():
+    world = Placing(threads=1)
+    world.reset(np.random.default_rng(0).spawn(1))
+    middle = world.seen[0, :3].copy()
+    actions = np.random.default_rng(1).uniform(-1, 1, (4, 4))
+    features = []
+    for axis in (None, 0, 1):
+        world.states, world.seen = world.arms.begin(np.array([[middle[0] + 0.1, middle[1] - 0.12]]))
+        world.goals = middle[None] + [[0.05, 0.08, 0.1]]
+        flip = np.ones(3)
+        if axis is not None:
+            flip[axis] = -1
+            world.states, world.seen = world.arms.begin((middle[:2] + flip[:2] * [0.1, -0.12])[None])
+            world.goals = middle[None] + flip * [[0.05, 0.08, 0.1]]
+        for action in actions:
+            world.step(np.append(flip * action[:3], action[3])[None])
+        features.append(world.features(world.seen)[0])
+    inputs, targets = mirrored(features[0][None], actions[-1:])
+    assert inputs.shape == (4, FEATURES) and targets.shape == (4, 4)
+    np.testing.assert_allclose(inputs[1], features[1], atol=0.05)
+    np.testing.assert_allclose(inputs[2], features[2], atol=0.05)
+    np.testing.assert_array_equal(targets[3], actions[-1] * [-1, -1, 1, 1])
 
 
 def test_a_candidate_that_breaks_the_simulator_loses_alone(monkeypatch):

@@ -1,4 +1,4 @@
-"""The paper's mathematics as pure functions: gates, penalties, gate statistics, sampling schedule."""
+"""The paper's mathematics as pure functions: gates, penalties, gate statistics, sampling schedule, returns."""
 
 from __future__ import annotations
 
@@ -79,3 +79,24 @@ def dims_used(gates: Tensor) -> Tensor:
 def sampling_probability(epoch: int, *, decay: float, minimum: float) -> float:
     """Probability of feeding the real input in scheduled sampling: p_i = max(k^i, p_min)."""
     return max(decay**epoch, minimum)
+
+
+def generalized_advantages(
+    rewards: Tensor, values: Tensor, next_values: Tensor, ends: Tensor, *, discount: float, trace: float
+) -> Tensor:
+    """How much better than expected things went: A_t = δ_t + γλ·A_{t+1}, with δ_t = r_t + γ·V(o_{t+1}) - V(o_t).
+
+    Args:
+        next_values: V of what each step led to; 0 where an episode terminated.
+        ends: True where a step ended its episode: what comes later belongs to another one.
+
+    Shape: [T, N] each -> [T, N].
+    """
+    errors = rewards + discount * next_values - values
+    passed_on = discount * trace * (~ends).to(rewards.dtype)
+    advantages = torch.empty_like(errors)
+    later = torch.zeros_like(errors[0])
+    for t in reversed(range(len(errors))):
+        later = errors[t] + passed_on[t] * later
+        advantages[t] = later
+    return advantages

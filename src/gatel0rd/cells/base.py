@@ -88,6 +88,10 @@ class Cell(nn.Module, ABC):
         """The part of the state that a figure shows. Shape: [B, H]."""
         return state[0]
 
+    def state_at(self, output: Tensor, latents: Tensor) -> State | None:
+        """The state that a step left behind, from its output and latents; None where they do not tell it."""
+        return (latents,) if self.state_sizes == (self.hidden_size,) else None
+
     def initial_state(self, batch_size: int, like: Tensor) -> State:
         """The all-zero start, with the dtype and device of ``like``."""
         return self.state_from(like.new_zeros(batch_size, self.latent_size))

@@ -58,3 +58,6 @@ class LSTM(TorchLikeCell):
 
     def latents(self, state: State) -> Tensor:
         return state[1]
+
+    def state_at(self, output: Tensor, latents: Tensor) -> State:
+        return LSTMState(output, latents)

@@ -91,6 +91,13 @@ class Stack(Cell):
         parts = zip(self.cells, self.split(state), strict=True)
         return torch.cat([cell.latents(part) for cell, part in parts], dim=-1)
 
+    def state_at(self, output: Tensor, latents: Tensor) -> State | None:
+        if len(self.layers) == 1:
+            return self.cells[0].state_at(output, latents)
+        if any(len(cell.state_sizes) > 1 for cell in self.cells):
+            return None
+        return latents.split([cell.hidden_size for cell in self.cells], dim=-1)
+
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         for cell in self.cells:
             cell.reset_parameters(generator)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -66,11 +66,57 @@ class Compiled:
         self.check(sequences, initials)
         parameters = self.parameters(root)
         inputs = (*sequences, *initials, *parameters)
-        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
-        apply: Any = _Run.apply
-        tensors = apply(self, self.masks(root), keep, len(sequences), len(initials), *inputs)
+        masks = self.masks(root)
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
+            apply: Any = _Run.apply
+            tensors = apply(self, masks, len(sequences), len(initials), *inputs)
+        else:
+            whole = [tensor.contiguous() for tensor in parameters]
+            tensors = self.forward(sequences, initials, addresses(whole), addresses(masks), None)
         count = len(self.program.outputs)
         return Results(tensors[:count], tensors[count:])
+
+    def forward(
+        self,
+        sequences: Sequence[Tensor],
+        initials: Sequence[Tensor],
+        parameters: Sequence[int],
+        masks: Sequence[int],
+        tape: Any,
+    ) -> tuple[Tensor, ...]:
+        """Outputs and final values of a run, without autograd; a tape keeps what a backward pass needs.
+
+        Parameters and masks are given by their :func:`addresses`.
+        """
+        like = sequences[0]
+        steps, batch = like.shape[:2]
+        outputs = tuple(like.new_empty(steps, batch, value.size) for value in self.program.outputs)
+        finals = tuple(like.new_empty(batch, value.size) for value in self.program.finals)
+        if batch > 0:
+            self.native.forward(
+                *_given(sequences, initials),
+                [view_of(tensor) for tensor in outputs],
+                [view_of(tensor) for tensor in finals],
+                parameters,
+                masks,
+                tape,
+            )
+        return outputs + finals
+
+    def prepare(self, root: nn.Module) -> Callable[[Sequence[Tensor], Sequence[Tensor]], Results]:
+        """:meth:`run` without gradients and without checks, for many calls while the weights stay where they are.
+
+        The caller sees to it that the first call's shapes and types were checked, and that later ones are the same.
+        """
+        tensors = [tensor.detach().contiguous() for tensor in self.parameters(root)]
+        parameters, masks = addresses(tensors), addresses(self.masks(root))
+        count = len(self.program.outputs)
+
+        def run(sequences: Sequence[Tensor], initials: Sequence[Tensor], kept: object = tensors) -> Results:
+            results = self.forward(sequences, initials, parameters, masks, None)
+            return Results(results[:count], results[count:])
+
+        return run
 
     def check(self, sequences: Sequence[Tensor], initials: Sequence[Tensor], shift: int = 0) -> None:
         """Compare shapes with what the program will read; it reads memory without asking again.
@@ -101,7 +147,6 @@ class _Run(torch.autograd.Function):
         ctx: Any,
         compiled: Compiled,
         masks: list[Tensor | None],
-        keep: bool,
         num_sequences: int,
         num_initials: int,
         *tensors: Tensor,
@@ -109,24 +154,12 @@ class _Run(torch.autograd.Function):
         sequences = tensors[:num_sequences]
         initials = tensors[num_sequences : num_sequences + num_initials]
         parameters = tuple(tensor.contiguous() for tensor in tensors[num_sequences + num_initials :])
-        like = sequences[0]
-        steps, batch = like.shape[:2]
-        outputs = tuple(like.new_empty(steps, batch, value.size) for value in compiled.program.outputs)
-        finals = tuple(like.new_empty(batch, value.size) for value in compiled.program.finals)
-        tape = native.module().Tape() if keep else None
-        if batch > 0:
-            compiled.native.forward(
-                *_given(sequences, initials),
-                [view_of(tensor) for tensor in outputs],
-                [view_of(tensor) for tensor in finals],
-                addresses(parameters),
-                addresses(masks),
-                tape,
-            )
+        tape = native.module().Tape()
+        results = compiled.forward(sequences, initials, addresses(parameters), addresses(masks), tape)
         ctx.compiled, ctx.tape, ctx.masks, ctx.counts = compiled, tape, masks, (num_sequences, num_initials)
         ctx.save_for_backward(*sequences, *initials, *parameters)
         ctx.set_materialize_grads(False)
-        return outputs + finals
+        return results
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
@@ -138,7 +171,7 @@ class _Run(torch.autograd.Function):
         tensors = ctx.saved_tensors
         sequences, initials = tensors[:num_sequences], tensors[num_sequences : num_sequences + num_initials]
         parameters = tensors[num_sequences + num_initials :]
-        wanted = ctx.needs_input_grad[5:]
+        wanted = ctx.needs_input_grad[4:]
         like = sequences[0]
         inputs = (*sequences, *initials)
         input_gradients = [
@@ -169,7 +202,7 @@ class _Run(torch.autograd.Function):
             for k, part in enumerate(flat.split(sizes)):
                 if wanted[len(inputs) + k]:
                     parameter_gradients[k] = part.view(parameters[k].shape)
-        return (None, None, None, None, None, *input_gradients, *parameter_gradients)
+        return (None, None, None, None, *input_gradients, *parameter_gradients)
 
 
 class ProgramCache(dict[Hashable, Compiled | None]):
@@ -196,7 +229,8 @@ class ProgramCache(dict[Hashable, Compiled | None]):
 
 
 def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Module) -> bool:
-    """Whether the compiled engine takes these tensors and this module; asked for by name, a reason against is an error.
+    """Whether the compiled engine takes these tensors and this module with its parameters; asked for by name, a reason
+    against is an error.
 
     ``module`` is what would run as a program: hooks inside it, or a cell whose step was overridden without its program,
     would not be seen.
@@ -209,7 +243,9 @@ def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Mod
             native.module()
         native.warn_once()
         return False
-    reason = _against(tensors) or _against_module(module)
+    parts = list(_parts(module))
+    parameters = [parameter for part in parts for parameter in part._parameters.values() if parameter is not None]
+    reason = _against([*tensors, *parameters]) or _against_modules(parts)
     if reason and engine == "native":
         raise native.EngineUnavailableError(f"engine='native' cannot be used: {reason}; choose engine='auto'")
     return not reason
@@ -218,8 +254,10 @@ def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Mod
 def _against(tensors: Sequence[Tensor]) -> str:
     if torch.compiler.is_compiling():
         return "the model is being compiled by torch.compile"
+    transforms = torch._C._functorch.peek_interpreter_stack() is not None
+    forward_mode = torch.autograd.forward_ad._current_level >= 0
     for tensor in tensors:
-        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        if transforms and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return "a tensor is inside torch.func (vmap, grad or jvp)"
         if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer):
             return f"a tensor is of the class {type(tensor).__name__}"
@@ -227,16 +265,24 @@ def _against(tensors: Sequence[Tensor]) -> str:
             return f"a tensor is on the device {tensor.device}"
         if tensor.dtype not in DTYPES:
             return f"a tensor is of type {tensor.dtype}"
-        if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
+        if forward_mode and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
             return "a tensor carries a forward-mode derivative"
     if len({tensor.dtype for tensor in tensors}) > 1:
         return "tensors are of different types"
     return ""
 
 
-def _against_module(module: nn.Module) -> str:
-    for part in module.modules():
-        if part is not module and (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks):
+def _parts(module: nn.Module) -> Iterator[nn.Module]:
+    """The module and everything inside it: ``modules()``, without what makes that slow."""
+    yield module
+    for part in module._modules.values():
+        if part is not None:
+            yield from _parts(part)
+
+
+def _against_modules(parts: Sequence[nn.Module]) -> str:
+    for index, part in enumerate(parts):
+        if index > 0 and (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks):
             return f"{type(part).__name__} has hooks"
         if isinstance(part, Cell) and not _program_is_current(type(part)):
             return f"{type(part).__name__} overrides forward but not program"

@@ -12,7 +12,52 @@ from gatel0rd.engine.compiled import Compiled, addresses, view_of
 from gatel0rd.program import Program
 
 
-class FlatTrainer:
+class FlatAdam:
+    """Adam with clipping, on parameters that become views of one buffer, in one call.
+
+    Args:
+        parameters: what to train.
+        gradients: whether their ``grad`` becomes a view of one buffer too, which :meth:`update` clears.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], *, gradients: bool) -> None:
+        self.flat = flatten(parameters)
+        self.gradient, self.mean, self.square = (torch.zeros_like(self.flat) for _ in range(3))
+        self.wide = self.flat.dtype == torch.float64
+        self.updates = 0
+        self.clears = gradients
+        if gradients:
+            for parameter, part in zip(parameters, self.parts(self.gradient, parameters), strict=True):
+                parameter.grad = part
+
+    @staticmethod
+    def parts(flat: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+        """A flat buffer, cut into the shapes of the parameters."""
+        pieces = flat.split([parameter.numel() for parameter in parameters])
+        return [piece.view(parameter.shape) for piece, parameter in zip(pieces, parameters, strict=True)]
+
+    def update(self, *, rate: float, betas: tuple[float, float], epsilon: float, clip: float) -> float:
+        """Clip the gradient's norm and take a step of Adam; returns the norm before clipping."""
+        self.updates += 1
+        norm: float = native.module().adam(
+            self.wide,
+            self.flat.data_ptr(),
+            self.gradient.data_ptr(),
+            self.mean.data_ptr(),
+            self.square.data_ptr(),
+            self.flat.numel(),
+            rate,
+            *betas,
+            epsilon,
+            clip,
+            self.updates,
+        )
+        if self.clears:
+            self.gradient.zero_()
+        return norm
+
+
+class FlatTrainer(FlatAdam):
     """Trains a module by a program that computes its own loss.
 
     The module's parameters become views of one flat buffer, so that clipping and Adam are single operations.
@@ -34,19 +79,16 @@ class FlatTrainer:
         unused = [name for name, parameter in module.named_parameters() if id(parameter) not in owned]
         if unused:
             raise ValueError(f"the program does not use {', '.join(unused)}")
-        self.flat = flatten(self.parameters)
-        self.gradient, self.mean, self.square = (torch.zeros_like(self.flat) for _ in range(3))
+        super().__init__(self.parameters, gradients=False)
         self.masks = self.compiled.masks(module)
         self.compiled.check(sequences, [], shift=1)
         self.module, self.count = module, sequences[0].shape[1]
         self.sequences, self.steps, self.seed = list(sequences), steps, seed
-        self.wide = self.flat.dtype == torch.float64
         # addresses stay what they are: parameters are views of the flat buffer from now on
         self._views = [view_of(sequence) for sequence in self.sequences]
         self._parameters = addresses(self.parameters)
         self._first = next(module.parameters()).data_ptr()
         self._masks = addresses(self.masks)
-        self.updates = 0
 
     def losses(self, index: Tensor, *, probability: float, weights: Sequence[float], counter: int) -> list[float]:
         """Loss sums of a batch, by slot of the program; their weighted gradient is kept for :meth:`update`.
@@ -81,24 +123,6 @@ class FlatTrainer:
             self.gradient.data_ptr(),
         )
         return losses
-
-    def update(self, *, rate: float, betas: tuple[float, float], epsilon: float, clip: float) -> float:
-        """Clip the gradient's norm and take a step of Adam; returns the norm before clipping."""
-        self.updates += 1
-        norm: float = native.module().adam(
-            self.wide,
-            self.flat.data_ptr(),
-            self.gradient.data_ptr(),
-            self.mean.data_ptr(),
-            self.square.data_ptr(),
-            self.flat.numel(),
-            rate,
-            *betas,
-            epsilon,
-            clip,
-            self.updates,
-        )
-        return norm
 
 
 def flatten(parameters: Sequence[Tensor]) -> Tensor:

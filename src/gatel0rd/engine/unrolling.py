@@ -30,7 +30,7 @@ def unroll(
         cache: where compiled programs of this cell are kept between calls.
     """
     start = cell.initial_state(x.shape[1], x) if state is None else state
-    floats = [tensor for tensor in (x, noise, *start, *cell.parameters()) if tensor is not None]
+    floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
     if len(x) > 0 and can_run(engine, floats, cell):
         use = (noise is not None, resets is not None, active is not None)
         cache = ProgramCache() if cache is None else cache

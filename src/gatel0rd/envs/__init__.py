@@ -11,6 +11,7 @@ STEPS = {
     "billiard_ball:BilliardBall": 150,
     "shepherd:Shepherd": 60,
     "fetch_pick_and_place:FetchPickAndPlace": 50,
+    "recall:Recall": 100,
 }
 """Module and class -> time limit of an episode; the class's name is the environment's."""
 

@@ -61,7 +61,9 @@ def compare(
             on_step=lambda done, total: on_step("training", done, total),
         )
         save_policy(out / "policy.safetensors", policy)
-        judged = {name: _judge(world, policy, config, name, seed, tests, course[-1].policy, on_step) for name in BUDGETS}
+        judged = {
+            name: _judge(world, policy, config, name, seed, tests, course[-1].policy, on_step) for name in BUDGETS
+        }
         alone = follow_alone(world, policy, episodes=tests, generator=np.random.default_rng([seed, 2]))
         record = {
             "seed": seed,

@@ -164,7 +164,7 @@ class WorldModel(nn.Module):
         """The closed loop, on the compiled engine where it can run."""
         tensors = [tensor for tensor in (observation, observations, actions, noise) if tensor is not None]
         start = [] if state is None else list(state)
-        if can_run(self.engine, [*tensors, *start, *self.parameters()], self):
+        if can_run(self.engine, [*tensors, *start], self):
             use = (state is None, observations is not None, feed is not None, noise is not None)
             compiled = self._programs.get_or_make(
                 (use, self.core.program_key()),

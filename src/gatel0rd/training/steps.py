@@ -172,7 +172,7 @@ def make_stepper(
     engine: EngineName = "auto",
 ) -> Stepper:
     """The compiled step where it can run, else PyTorch's. Shape: observations [T + 1, N, O], actions [T + 1, N, A]."""
-    if can_run(engine, [observations, actions, *model.parameters()], model):
+    if can_run(engine, [observations, actions], model):
         program = None
         if all(parameter.requires_grad for parameter in model.parameters()):
             program = training_program(model, teacher_forcing=config.teacher_forcing, penalty=config.penalty)

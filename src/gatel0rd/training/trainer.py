@@ -71,7 +71,7 @@ class Trainer:
         self.config, self.seed, self.directory = config, seed, directory
         self.checkpoint_seconds = checkpoint_seconds
         self.model = WorldModel(model_config, engine=engine)
-        self.model.reset_parameters(torch.Generator().manual_seed(_mix(seed, -1)))
+        self.model.reset_parameters(torch.Generator().manual_seed(mix(seed, -1)))
         self.observations, self.actions = time_first(train, model_config)
         self.stepper = make_stepper(self.model, config, self.observations, self.actions, seed=seed, engine=engine)
         self.strata = torch.from_numpy(train.strata)
@@ -132,7 +132,7 @@ class Trainer:
     def _train_epoch(self) -> Metrics:
         config = self.config
         self.model.train()
-        generator = torch.Generator().manual_seed(_mix(self.seed, self.epoch))
+        generator = torch.Generator().manual_seed(mix(self.seed, self.epoch))
         probability = 1.0
         if not config.teacher_forcing:
             probability = sampling_probability(self.epoch, decay=config.sampling_decay, minimum=config.sampling_minimum)
@@ -226,6 +226,6 @@ def evenly_spaced(choices: Sequence[int], count: int) -> list[int]:
     return [choices[place] for place in places[1:]]
 
 
-def _mix(seed: int, epoch: int) -> int:
-    """One number out of two, so that neighbouring seeds and epochs share nothing."""
+def mix(seed: int, epoch: int) -> int:
+    """One number out of a seed and a place in time, so that neighbours share nothing."""
     return int(np.random.SeedSequence([seed, epoch + 1]).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,0 +1,55 @@
+"""Feed-forward modules in the compiled engine: frames have no order, so they are laid out as it runs fastest."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from gatel0rd.engine.compiled import ProgramCache, can_run
+from gatel0rd.engine.native import EngineName
+from gatel0rd.program import Builder, Program, Value
+
+LANES = 16
+"""Frames that the engine computes at once; the rest of a layout is time, over which it sums gradients."""
+
+
+class FrameModule(nn.Module, ABC):
+    """A module of frames [N, input_size] that can also be written as a program."""
+
+    input_size: int
+
+    @abstractmethod
+    def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
+        """The outputs in PyTorch. Shape: [N, input_size] -> [N, ·] each."""
+
+    @abstractmethod
+    def program(self, build: Builder, frames: Value) -> tuple[Value, ...] | None:
+        """The same as instructions; None: only PyTorch can run this."""
+
+
+def run_frames(
+    module: FrameModule, frames: Tensor, *, engine: EngineName = "auto", cache: ProgramCache
+) -> tuple[Tensor, ...]:
+    """The module's outputs, from the compiled engine where it can run. Shape: [N, F] -> [N, ·] each."""
+    count = len(frames)
+    if count and can_run(engine, [frames], module):
+        compiled = cache.get_or_make(type(module).__name__, lambda: _program(module), engine)
+        if compiled is not None:
+            lanes = LANES if count % LANES == 0 else count
+            laid_out = frames.reshape(count // lanes, lanes, module.input_size)  # [N, F] -> [N / lanes, lanes, F]
+            outputs, _ = compiled.run(module, [laid_out], [])
+            return tuple(output.reshape(count, -1) for output in outputs)
+    return module(frames)  # type: ignore[no-any-return]
+
+
+def _program(module: FrameModule) -> Program | None:
+    program = Program()
+    build = Builder(module, program, program.body)
+    frames = build.value(module.input_size)
+    program.sequence_loads.append((frames.index, 0, 0))
+    outputs = module.program(build, frames)
+    if outputs is None:
+        return None
+    program.outputs = list(outputs)
+    return program

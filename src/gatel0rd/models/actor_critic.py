@@ -1,0 +1,317 @@
+"""An agent with a memory: what to do, and how good things are (Suppl. B.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gatel0rd.cells import State, build_cell
+from gatel0rd.config import ActorCriticConfig
+from gatel0rd.engine import EngineName, ProgramCache, can_run, check_name, unroll
+from gatel0rd.engine.frames import run_frames
+from gatel0rd.mlp import reset_linear, tanh_mlp
+from gatel0rd.models.encoders import GridEncoder, VectorEncoder
+from gatel0rd.program import Builder, Program, Value
+
+
+class Choices(NamedTuple):
+    """What to do, out of some actions: their log-probabilities [..., A]."""
+
+    log_probabilities: Tensor
+
+    def sample(self, generator: torch.Generator) -> Tensor:
+        """One action each. Shape: [...]."""
+        reached = self.log_probabilities.exp().cumsum(dim=-1)
+        drawn = torch.rand(reached.shape[:-1], generator=generator, dtype=reached.dtype).unsqueeze(-1)
+        # rounding may leave the sum of all below 1: scaled by it, the last action always ends the search
+        return (reached < drawn * reached[..., -1:]).sum(dim=-1)
+
+    def best(self) -> Tensor:
+        """The most probable actions."""
+        return self.log_probabilities.argmax(dim=-1)
+
+    def log_probability(self, actions: Tensor) -> Tensor:
+        """Of these actions. Shape: [...] -> [...]."""
+        return self.log_probabilities.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        return -(self.log_probabilities.exp() * self.log_probabilities).sum(dim=-1)
+
+
+class Pulls(NamedTuple):
+    """What to do, as numbers: independent normal distributions with these means [..., A] and log-deviations [A]."""
+
+    means: Tensor
+    log_deviations: Tensor
+
+    def sample(self, generator: torch.Generator) -> Tensor:
+        """One action each. Shape: [..., A]."""
+        noise = torch.randn(self.means.shape, generator=generator, dtype=self.means.dtype)
+        return self.means + self.log_deviations.exp() * noise
+
+    def best(self) -> Tensor:
+        """The most probable actions."""
+        return self.means
+
+    def log_probability(self, actions: Tensor) -> Tensor:
+        """Density of these actions. Shape: [..., A] -> [...]."""
+        scaled = (actions - self.means) / self.log_deviations.exp()
+        return (-0.5 * scaled.square() - self.log_deviations - 0.5 * math.log(2 * math.pi)).sum(dim=-1)
+
+    def entropy(self) -> Tensor:
+        each = self.log_deviations + 0.5 * math.log(2 * math.pi * math.e)
+        return each.sum().expand(self.means.shape[:-1])
+
+
+Policy = Choices | Pulls
+
+
+class Judged(NamedTuple):
+    """An agent over time.
+
+    Attributes:
+        policy, values: what it would do, and what it expects, [T, N].
+        outputs, latents: of the memory, [T, N, O] and [T, N, H]; None without one.
+        gates: [T, N, G], or None.
+        state: after the last step.
+    """
+
+    policy: Policy
+    values: Tensor
+    outputs: Tensor | None
+    latents: Tensor | None
+    gates: Tensor | None
+    state: State
+
+
+Act = Callable[[Tensor, State, Tensor | None, Tensor | None], Judged]
+"""One step: observations, state, starts and noise -> what the agent makes of it."""
+
+
+class Heads(nn.Module):
+    """Actor and critic, two layers each, the first of tanh units. Shape: [..., F] -> [..., A], [..., 1]."""
+
+    def __init__(self, input_size: int, actions: int, width: int) -> None:
+        super().__init__()
+        self.actor = tanh_mlp(input_size, (width, actions), last_tanh=False)
+        self.critic = tanh_mlp(input_size, (width, 1), last_tanh=False)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        return self.actor(features), self.critic(features)
+
+    def program(self, build: Builder, features: Value) -> tuple[Value, Value]:
+        """The same as instructions."""
+        return build.mlp(self.actor, [features]), build.mlp(self.critic, [features])
+
+
+class ActorCritic(nn.Module):
+    """Encoder, memory, actor and critic.
+
+    .. math::
+        x_t = f_{pre}(o_t),\\quad y_t, h_t = cell(x_t, h_{t-1}),\\quad π_t = f_{actor}(y_t),\\quad v_t = f_{critic}(y_t)
+
+    The encoder runs over all frames at once, the memory over time, with the state set to zero where an episode starts.
+
+    Args:
+        config: sizes, cell and initialisation.
+        engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
+    """
+
+    def __init__(self, config: ActorCriticConfig, *, engine: EngineName = "auto") -> None:
+        super().__init__()
+        check_name(engine)
+        self.config, self.engine = config, engine
+        shape = config.observation_shape
+        self.encoder: GridEncoder | VectorEncoder = (
+            GridEncoder(shape) if len(shape) == 3 else VectorEncoder(math.prod(shape), config.width)
+        )
+        features = self.encoder.output_size
+        self.memory = build_cell(config.cell, features, config.cell.hidden_size) if config.memory else None
+        self.heads = Heads(self.memory.output_size if self.memory else features, config.actions, config.width)
+        self.log_deviations = nn.Parameter(torch.zeros(config.actions)) if config.continuous else None
+        self._programs = ProgramCache()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all weights afresh."""
+        self.encoder.reset_parameters(generator)
+        if self.memory is not None:
+            self.memory.reset_parameters(generator)
+        reset_linear(self.heads, generator)
+        rows = self.config.normalized_rows
+        parts: list[nn.Module] = [] if rows == "none" else [self.heads]
+        if rows == "all" and self.memory is not None:
+            parts.append(self.memory)
+        if rows == "all" and isinstance(self.encoder, VectorEncoder):
+            parts.append(self.encoder)
+        for part in parts:
+            normalize_rows(part, generator)
+        if self.log_deviations is not None:
+            nn.init.zeros_(self.log_deviations)
+
+    def initial_state(self, count: int) -> State:
+        """Memories in which nothing is, of this many episodes."""
+        if self.memory is None:
+            return ()
+        return self.memory.initial_state(count, next(self.parameters()))
+
+    def forward(
+        self, observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
+    ) -> Judged:
+        """Judge what was seen, from the first to the last step.
+
+        Shape: observations [T, N, ...], starts [T, N] (True: a new episode begins with this observation),
+        noise [T, N, H].
+        """
+        return self.judge(self.encode(observations), state, starts, noise)
+
+    def act(
+        self, observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
+    ) -> Judged:
+        """:meth:`forward` for one step without gradients: one call of the engine, the same numbers to the bit.
+
+        Shape: observations [N, ...], starts [N], noise [N, H]; of what is returned [1, N, ...].
+        """
+        return self.prepare(starts=starts is not None, noise=noise is not None)(observations, state, starts, noise)
+
+    def prepare(self, *, starts: bool = True, noise: bool = True) -> Act:
+        """:meth:`act` for many steps with the same weights, with everything looked up beforehand.
+
+        Args:
+            starts, noise: whether they will be given.
+        """
+        use = (False, noise, starts and self.memory is not None)
+        compiled = None
+        if can_run(self.engine, [], self):
+            key = (use, None if self.memory is None else self.memory.program_key())
+            compiled = self._programs.get_or_make(key, lambda: agent_program(self, *use), self.engine)
+        dtype = self._dtype
+        if compiled is None:
+
+            def act(
+                observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
+            ) -> Judged:
+                with torch.no_grad():
+                    return self.forward(
+                        observations[None],
+                        state,
+                        None if starts is None else starts[None],
+                        None if noise is None else noise[None],
+                    )
+
+            return act
+        run, check = compiled.prepare(self), compiled.check
+
+        def act_compiled(
+            observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
+        ) -> Judged:
+            sequences = [observations.flatten(1).to(dtype)[None]]  # [N, ...] -> [1, N, size]
+            if use[1]:
+                assert noise is not None
+                sequences.append(noise[None])
+            if use[2]:
+                assert starts is not None
+                sequences.append(starts.to(dtype)[None, :, None])
+            check(sequences, state)
+            with torch.no_grad():
+                (actor, critic, *rest), final = run(sequences, state)
+                outputs, latents, gates = ([*rest, None, None, None])[:3]
+                return Judged(self._policy(actor), critic[..., 0], outputs, latents, gates, final)
+
+        return act_compiled
+
+    def encode(self, observations: Tensor) -> Tensor:
+        """Shape: [T, N, ...] -> [T, N, F]."""
+        frames = observations.flatten(0, 1).flatten(1).to(self._dtype)  # [T, N, ...] -> [T·N, size]
+        (features,) = run_frames(self.encoder, frames, engine=self.engine, cache=self._programs)
+        return features.view(*observations.shape[:2], -1)
+
+    def judge(
+        self, features: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
+    ) -> Judged:
+        """:meth:`forward` from the encoder's output on. Shape: features [T, N, F]."""
+        judged = self._judge_compiled(features, state, starts, noise)
+        if judged is not None:
+            return judged
+        outputs = latents = gates = None
+        if self.memory is not None:
+            outputs, latents, gates, state = unroll(
+                self.memory, features, state, noise=noise, resets=starts, engine=self.engine, cache=self._programs
+            )
+            features = outputs
+        actor, critic = self.heads(features)
+        return Judged(self._policy(actor), critic[..., 0], outputs, latents, gates, state)
+
+    def _judge_compiled(
+        self, features: Tensor, state: State, starts: Tensor | None, noise: Tensor | None
+    ) -> Judged | None:
+        """Memory, actor and critic in one call of the engine; None where it cannot run."""
+        masks = [] if starts is None or self.memory is None else [starts.to(features.dtype).unsqueeze(-1)]
+        sequences = [features, *([] if noise is None else [noise]), *masks]
+        if not can_run(self.engine, [*sequences, *state], self):
+            return None
+        use = (True, noise is not None, bool(masks))
+        key = (use, None if self.memory is None else self.memory.program_key())
+        compiled = self._programs.get_or_make(key, lambda: agent_program(self, *use), self.engine)
+        if compiled is None:
+            return None
+        (actor, critic, *rest), final = compiled.run(self, sequences, state)
+        outputs, latents, gates = ([*rest, None, None, None])[:3]
+        return Judged(self._policy(actor), critic[..., 0], outputs, latents, gates, final)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.heads.parameters()).dtype
+
+    def _policy(self, actor: Tensor) -> Policy:
+        if self.log_deviations is None:
+            return Choices(torch.log_softmax(actor, dim=-1))
+        return Pulls(actor, self.log_deviations)
+
+
+def agent_program(agent: ActorCritic, encoded: bool, with_noise: bool, with_starts: bool) -> Program | None:
+    """An agent as one program, from observations or from the encoder's output on.
+
+    Its outputs are those of actor and critic, then the memory's outputs, latents and gates, as far as there are any.
+    """
+    program = Program()
+    before, build = Builder(agent, program, program.prologue), Builder(agent, program, program.body)
+    memory = agent.memory
+    noise_size = 0 if memory is None else memory.noise_size
+    first = agent.encoder.output_size if encoded else agent.encoder.input_size
+    sizes = [first, *([noise_size] if with_noise else []), *([1] if with_starts else [])]
+    loaded = [build.value(size) for size in sizes]
+    for tensor, value in enumerate(loaded):
+        program.sequence_loads.append((value.index, tensor, 0))
+    encoding = loaded[:1] if encoded else agent.encoder.program(build, loaded[0])
+    if encoding is None:
+        return None
+    features, shown = encoding[0], []
+    if memory is not None:
+        initial, entering = ([part.value(size) for size in memory.state_sizes] for part in (before, build))
+        for tensor, value in enumerate(initial):
+            program.initial_loads.append((value.index, tensor, -1))
+        state = tuple(build.clear(value, loaded[-1]) for value in entering) if with_starts else tuple(entering)
+        step = memory.program(build, features, state, loaded[1] if with_noise else None)
+        if step is None:
+            return None
+        for start, enter, leave in zip(initial, entering, step.state, strict=True):
+            program.states.append((start.index, enter.index, leave.index))
+        features, program.finals = step.output, list(step.state)
+        shown = [features, memory.latents_program(build, step.state), *([] if step.gates is None else [step.gates])]
+    program.outputs = [*agent.heads.program(build, features), *shown]
+    return program
+
+
+@torch.no_grad()
+def normalize_rows(module: nn.Module, generator: torch.Generator | None) -> None:
+    """Normal weights scaled to rows of length 1, and biases of 0, in every linear layer of ``module``."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            layer.weight.normal_(generator=generator)
+            layer.weight /= layer.weight.norm(dim=1, keepdim=True)
+            if layer.bias is not None:
+                layer.bias.zero_()

@@ -1,0 +1,184 @@
+"""Training of agents: rollouts and updates until enough frames were seen, with metrics and checkpoints.
+
+Environments cannot be saved, so training is cut into segments: at the start of each, all episodes begin anew from a
+seed of (seed, segment), and everything else is drawn from (seed, update). A checkpoint at a segment's end is therefore
+complete, and a resumed run ends bit-identical to one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gatel0rd.config import ActorCriticConfig, PPOConfig, content_hash
+from gatel0rd.engine import EngineName
+from gatel0rd.envs.vectors import BackendName, Vector, make_vector
+from gatel0rd.files import FileError, load_arrays, save_arrays, write_atomically
+from gatel0rd.models.actor_critic import ActorCritic
+from gatel0rd.models.files import load_weights, model_arrays
+from gatel0rd.training.ppo import Actor, Learner
+from gatel0rd.training.trainer import TrainingError, mix
+
+Metrics = dict[str, Any]
+SEGMENT = 50
+"""Updates between checkpoints."""
+
+
+class AgentTrainer:
+    """Trains one agent in one directory, and goes on where a killed predecessor stopped.
+
+    The directory holds ``metrics.jsonl`` (a line per update) and ``checkpoint.safetensors``.
+
+    Args:
+        environment: id, as for ``gymnasium.make``.
+        agent: what to train.
+        config: how.
+        frames: how many to see; rounded up to whole rollouts.
+        seed: of weights, environments and everything drawn while training.
+        directory: where metrics and checkpoints go.
+        backend: who runs the environments.
+    """
+
+    def __init__(
+        self,
+        environment: str,
+        agent: ActorCriticConfig,
+        config: PPOConfig,
+        *,
+        frames: int,
+        seed: int,
+        directory: Path,
+        backend: BackendName = "auto",
+        engine: EngineName = "auto",
+    ) -> None:
+        self.environment, self.config, self.seed, self.directory = environment, config, seed, directory
+        self.vector = make_vector(environment, config.environments, backend=backend)
+        check_fits(agent, self.vector)
+        self.agent = ActorCritic(agent, engine=engine)
+        self.agent.reset_parameters(torch.Generator().manual_seed(mix(seed, -1)))
+        self.learner = Learner(self.agent, config)
+        self.updates, self.update = -(-frames // config.frames), 0
+        self.seconds = 0.0
+        self.history: list[Metrics] = []
+        kind = type(self.vector).__name__  # the same seed gives other levels elsewhere
+        self.identity = " ".join([environment, kind, content_hash(agent), content_hash(config), str(seed)])
+        directory.mkdir(parents=True, exist_ok=True)
+        if self.checkpoint_path.exists():
+            self._restore()
+        else:
+            self.metrics_path.unlink(missing_ok=True)  # of a predecessor that died before its first checkpoint
+
+    @property
+    def checkpoint_path(self) -> Path:
+        return self.directory / "checkpoint.safetensors"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.directory / "metrics.jsonl"
+
+    @property
+    def frames(self) -> int:
+        """Seen so far."""
+        return self.update * self.config.frames
+
+    def run(self, on_update: Callable[[Metrics], None] = lambda metrics: None) -> ActorCritic:
+        """Train until all frames are seen; ``on_update`` hears of every update."""
+        started = time.monotonic() - self.seconds
+        with self.vector, self.metrics_path.open("a") as file:
+            while self.update < self.updates:
+                actor = Actor(self.agent, self.vector, seed=mix(self.seed, self.update // SEGMENT))
+                while self.update < self.updates:
+                    generator = torch.Generator().manual_seed(mix(self.seed, self.update))
+                    rollout, episodes = actor.collect(self.config, generator)
+                    terms = self.learner.update(rollout, generator)
+                    self.update += 1
+                    if not all(np.isfinite(value) for value in terms.values()):
+                        raise TrainingError(
+                            f"the loss is no longer a number after {self.frames} frames; lower the learning rate "
+                            f"(now {self.config.learning_rate})"
+                        )
+                    self.seconds = time.monotonic() - started  # earlier attempts included
+                    metrics = {
+                        "frames": self.frames,
+                        "episodes": len(episodes.returns),
+                        "return": _mean(episodes.returns),
+                        "rewarded": _mean(episodes.rewarded),
+                        "length": _mean(episodes.lengths),
+                        **{name: float(f"{value:.6g}") for name, value in terms.items()},
+                        "seconds": round(self.seconds, 2),
+                    }
+                    self.history.append(metrics)
+                    file.write(json.dumps(metrics) + "\n")
+                    file.flush()
+                    on_update(metrics)
+                    if self.update % SEGMENT == 0:
+                        break
+                os.fsync(file.fileno())
+                self.save_checkpoint()
+        return self.agent
+
+    def save_checkpoint(self) -> None:
+        """Write weights, optimizer and progress to one file, atomically."""
+        arrays = {f"model.{name}": array for name, array in model_arrays(self.agent).items()}
+        steps, moments = self.learner.moments()
+        for moment, tensors in moments.items():
+            arrays |= {f"{moment}.{name}": tensor.numpy() for name, tensor in tensors.items()}
+        metadata = {"update": self.update, "step": steps, "identity": self.identity}
+        save_arrays(self.checkpoint_path, arrays, kind="checkpoint", metadata=metadata)
+
+    def _restore(self) -> None:
+        arrays, metadata = load_arrays(self.checkpoint_path, kind="checkpoint")
+        if metadata["identity"] != self.identity:
+            raise FileError(
+                f"{self.checkpoint_path} was written by a run with another environment, agent, configuration or seed; "
+                "use another directory, or delete this one to start over"
+            )
+        parts: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
+        for key, array in arrays.items():
+            part, _, name = key.partition(".")
+            parts.setdefault(part, {})[name] = array
+        load_weights(self.agent, parts.pop("model"), self.checkpoint_path)
+        moments = {
+            moment: {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+            for moment, arrays in parts.items()
+        }
+        self.learner.restore(metadata["step"], moments)
+        self.update = metadata["update"]
+        if not self.metrics_path.exists():
+            raise FileError(
+                f"{self.metrics_path} is missing beside its checkpoint; delete the checkpoint to start over"
+            )
+        lines = self.metrics_path.read_text().splitlines()[: self.update]
+        self.history = [json.loads(line) for line in lines]
+        self.seconds = self.history[-1]["seconds"]
+        write_atomically(self.metrics_path, "".join(json.dumps(metrics) + "\n" for metrics in self.history))
+
+
+def check_fits(agent: ActorCriticConfig, vector: Vector) -> None:
+    """An agent that was made for other observations or actions is an error."""
+    config = describe(vector)
+    for name in ("observation_shape", "actions", "continuous"):
+        if getattr(agent, name) != getattr(config, name):
+            raise ValueError(
+                f"{vector.id} has {name} {getattr(config, name)}; the agent was made for {getattr(agent, name)}"
+            )
+
+
+def describe(vector: Vector) -> ActorCriticConfig:
+    """The plain agent that fits environments."""
+    space = vector.action_space
+    discrete = isinstance(space, spaces.Discrete)
+    actions = int(space.n) if isinstance(space, spaces.Discrete) else space.shape[0]
+    return ActorCriticConfig(observation_shape=vector.observation_shape, actions=actions, continuous=not discrete)
+
+
+def _mean(values: list[Any]) -> float | None:
+    return float(f"{np.mean(values):.6g}") if values else None
