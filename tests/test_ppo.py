@@ -449,7 +449,7 @@ def test_an_agent_for_another_environment_is_refused(tmp_path):
 def test_configurations_are_checked():
     with pytest.raises(ValueError, match="chunks have 32 steps; expected a divisor"):
         PPOConfig(steps=100)
-    with pytest.raises(ValueError, match="discount is 1.5"):
+    with pytest.raises(ValueError, match=r"discount is 1\.5"):
         PPOConfig(discount=1.5)
     with pytest.raises(ValueError, match="epochs is 0"):
         PPOConfig(epochs=0)

@@ -23,12 +23,15 @@ ALLOWED = {
     "models": {"cells", "config", "engine", "files", "mlp", "program", "unroll"},
     "envs": set(),
     "data": {"config", "envs", "files", "planning"},
-    "training": {"config", "data", "engine", "files", "functional", "models"},
+    "training": {"cells", "config", "data", "engine", "envs", "files", "functional", "models"},
     "planning": {"cells", "config", "envs", "mlp", "models"},
     "analysis": {"files"},
     "experiments": {"analysis", "config", "data", "engine", "envs", "files", "models", "planning", "training"},
-    "bench": {"bench_jax", "config", "engine", "envs", "models", "nn", "planning", "training"},
+    "bench": {"bench_jax", "bench_rl", "config", "engine", "envs", "models", "nn", "planning", "training"},
     "bench_jax": {"config", "models"},
+    "bench_rl": {"config", "envs", "functional", "models", "training"},
+    "sb3": {"cells", "config", "engine", "functional"},
+    "__main__": {"cli"},
     "cli": {"analysis", "bench", "config", "data", "engine", "experiments", "files"},
 }
 

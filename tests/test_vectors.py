@@ -177,7 +177,7 @@ def test_the_backend_is_chosen_and_missing_ones_are_named(monkeypatch):
         make_vector("CartPole-v1", 2, backend="fast")
     with pytest.raises(ValueError, match="Gymnasium knows no environment 'Carpole-v1'"):
         make_vector("Carpole-v1", 2)
-    with pytest.raises(ValueError, match="EnvPool has no environment|EnvPool is not installed") as caught:
+    with pytest.raises(ValueError, match=r"EnvPool has no environment|EnvPool is not installed") as caught:
         make_vector("gatel0rd/Recall-v0", 2, backend="envpool")
     assert "backend='gymnasium'" in str(caught.value) or "gatel0rd[fast]" in str(caught.value)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from gatel0rd.models import WorldModel
 from gatel0rd.models.world_program import training_program
 from gatel0rd.nn import GateL0RD
 from gatel0rd.training.steps import NativeStepper, TorchStepper, make_stepper
+
+if TYPE_CHECKING:
+    from gatel0rd.envs.vectors import BackendName
 
 Row = dict[str, Any]
 Work = Callable[[], object]
@@ -269,6 +272,30 @@ def planning_rows(threads: int) -> Iterator[Row]:
         yield compare("planning/rrc-step", threads, control_step("native"), "torch path", control_step("torch"))
 
 
+def agent_rows(threads: int) -> Iterator[Row]:
+    """Rollout and update of agents: 2048 frames, with minigrid's and with EnvPool's environments."""
+    try:
+        from gatel0rd import bench_rl
+        from gatel0rd.envs.vectors import native_ids
+
+        backends: list[BackendName] = (
+            ["gymnasium", "envpool"] if bench_rl.ENVIRONMENT in native_ids() else ["gymnasium"]
+        )
+        peers = {f"sb3-contrib, {backend}": (backend, bench_rl.sb3_contrib(backend)) for backend in backends}
+    except ModuleNotFoundError:
+        return
+    fast = backends[-1]
+    peers[f"step by step, {fast}"] = (fast, bench_rl.StepByStep(fast).train_once)
+    for name, (backend, peer) in peers.items():
+        row = compare(f"agent/lstm-{backend}", threads, bench_rl.ours(backend), name, peer)
+        yield {**row, "frames_per_second": round(1000 * bench_rl.CONFIG.frames / row["ours_ms"])}
+    slow = peers["sb3-contrib, gymnasium"][1]
+    for cell in ("lstm", "gatel0rd"):
+        row = compare(f"agent/{cell}-{fast}", threads, bench_rl.ours(fast, cell), "sb3-contrib, gymnasium", slow)
+        time_goes = bench_rl.shares(fast, cell)
+        yield {**row, "frames_per_second": round(1000 * bench_rl.CONFIG.frames / row["ours_ms"]), "shares": time_goes}
+
+
 def growth_rows(threads: int) -> Iterator[Row]:
     """Time against a smaller layer of the same kind: the ratio is what doubling costs."""
 
@@ -321,12 +348,13 @@ GROUPS: dict[str, Callable[[int], Iterator[Row]]] = {
     "threads": thread_rows,
     "layer": layer_rows,
     "planning": planning_rows,
+    "agent": agent_rows,
     "peak": peak_rows,
     "growth": growth_rows,
     "compile": compile_rows,
     "jax": jax_rows,
 }
-ONE_THREAD_ONLY = {"cells", "data", "compile", "jax"}
+ONE_THREAD_ONLY = {"agent", "cells", "data", "compile", "jax"}
 
 
 def run(only: str | None, on_row: Callable[[Row], None]) -> list[Row]:

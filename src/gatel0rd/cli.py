@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich import box
@@ -28,6 +28,8 @@ EXTRAS = {
     "gymnasium_robotics": "fetch",
     "pygame": "human",
     "matplotlib": "report",
+    "minigrid": "rl",
+    "envpool": "fast",
 }
 """Module -> the extra that brings it."""
 
@@ -73,6 +75,7 @@ def run(
     cells: CellList = None,
     preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
     epochs: Annotated[int | None, arg(metavar="N", help="Train this many epochs instead of the profile's.")] = None,
+    frames: Annotated[int | None, arg(metavar="N", help="Train agents on this many frames instead.")] = None,
     workers: Annotated[int | None, arg(metavar="N", help="Runs side by side; one per core if not given.")] = None,
     out: OutDirectory = Path("runs"),
     resume: Annotated[bool, arg(help="Go on with runs that were interrupted.")] = False,
@@ -88,6 +91,7 @@ def run(
         cells=None if cells is None else cells.split(","),
         preset=preset,
         epochs=epochs,
+        frames=frames,
     )
     train(runs, out, workers=workers, resume=resume, planning=profile if experiment.plans else None)
     console.print(f"Look at the results: gatel0rd report {id} --out {out}")
@@ -261,6 +265,102 @@ def apex(
     console.print(f"wrote {out / 'apex.json'} and {out / 'policy.safetensors'}")
 
 
+def rl_train(
+    environment: Positional[
+        Annotated[str, arg(metavar="ENV", help="As for gymnasium.make, for example MiniGrid-DoorKey-8x8-v0.")]
+    ],
+    cell: Annotated[
+        Literal["gatel0rd", "lstm", "gru", "elman", "none"], arg(help="The agent's memory; none: it has no memory.")
+    ] = "gatel0rd",
+    frames: Annotated[int, arg(metavar="N", help="Frames to train on.")] = 1_000_000,
+    seed: int = 0,
+    hidden_size: Annotated[int, arg(metavar="H", help="Size of the memory.")] = 64,
+    learning_rate: Annotated[float, arg(metavar="R", help="Of Adam.")] = 0.001,
+    sparsity: Annotated[float, arg(metavar="L", help="Weight of open gates in the loss, for GateL0RD.")] = 0.01,
+    preset: Annotated[Preset, arg(help="A controlled setting, or the authors' code with its confounds.")] = "text",
+    backend: Annotated[
+        Literal["auto", "gymnasium", "envpool"], arg(help="Who runs the environments; auto: EnvPool for MiniGrid.")
+    ] = "auto",
+    out: Annotated[Path | None, arg(metavar="DIR", help="The run's directory; one in runs/rl if not given.")] = None,
+    resume: Annotated[bool, arg(help="Go on with a run that was interrupted.")] = False,
+) -> None:
+    """Train an agent with a memory by recurrent PPO, in any environment with discrete or continuous actions."""
+    from gatel0rd.experiments.display import LiveDisplay
+    from gatel0rd.experiments.execute_agent import execute_agent, plan_single
+
+    run = plan_single(
+        environment,
+        cell,
+        frames=frames,
+        seed=seed,
+        hidden_size=hidden_size,
+        learning_rate=learning_rate,
+        sparsity_weight=sparsity,
+        preset=preset,
+        backend=backend,
+    )
+    directory = out or Path("runs/rl") / f"{environment.replace('/', '-')}-{cell}-seed{seed}"
+    with LiveDisplay(1, console) as display:
+        display.started(0, run)
+        execute_agent(
+            run,
+            directory=directory,
+            resume=resume,
+            backend=backend,
+            on_update=lambda metrics: display.progressed(0, metrics),
+        )
+        display.ended(0, None)
+    console.print(f"Try it out: gatel0rd rl eval {directory} --render agent.gif")
+
+
+def rl_eval(
+    run: Positional[Annotated[Path, arg(metavar="RUN", help="Directory of a finished run of an agent.")]],
+    env: Annotated[
+        str | None, arg(metavar="ENV", help="Where to try it out; where it was trained if not given.")
+    ] = None,
+    episodes: Annotated[int, arg(metavar="N", help="Episodes.")] = 100,
+    seed: Annotated[int, arg(metavar="S", help="Of environments and actions.")] = 0,
+    greedy: Annotated[bool, arg(help="Take the most probable action instead of drawing one.")] = False,
+    backend: Annotated[
+        Literal["auto", "gymnasium", "envpool"], arg(help="Who runs the environments; auto: EnvPool for MiniGrid.")
+    ] = "auto",
+    render: Annotated[Path | None, arg(metavar="FILE", help="Film an episode, GIF or WebP.")] = None,
+    json: Annotated[Path | None, arg(metavar="FILE", help="Write the outcome to this file as JSON.")] = None,
+) -> None:
+    """Try out a trained agent, also where it was never trained, and film it with its memory and gates."""
+    from gatel0rd.experiments.execute_agent import evaluate_agent
+    from gatel0rd.files import check_writable, write_json
+
+    if json is not None:
+        check_writable(json)
+    with step_progress() as progress:
+        task, filming = progress.add_task("episodes", total=episodes), None
+        if render is not None:
+            filming = progress.add_task("frames of the film", total=None)
+        outcome = evaluate_agent(
+            run,
+            environment=env,
+            episodes=episodes,
+            seed=seed,
+            greedy=greedy,
+            backend=backend,
+            film=render,
+            on_episode=lambda ended: progress.update(task, completed=ended),
+            on_frame=lambda done, total: progress.update(filming, completed=done, total=total),
+        )
+    low, high = outcome["confidence"]
+    console.print(
+        f"{outcome['environment']}, {outcome['memory']}: {outcome['success']:.0%} of {episodes} episodes ended with a "
+        f"reward (95 % interval {low:.0%} to {high:.0%}); mean reward {outcome['return']:.3g}, "
+        f"mean length {outcome['length']:.0f}"
+    )
+    if render is not None:
+        console.print(f"wrote {render}")
+    if json is not None:
+        write_json(json, outcome)
+        console.print(f"wrote {json}")
+
+
 def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> None:
     """Train GateL0RD and a GRU on Robot Remote Control and make a report, in some minutes on two cores."""
     import matplotlib  # noqa: F401  # if it is missing, say so before training
@@ -373,8 +473,10 @@ def duration(seconds: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``gatel0rd``."""
     description = "GateL0RD: recurrent networks whose latent state changes sparsely, and the paper behind them."
-    app, data = tyro.extras.SubcommandApp(), tyro.extras.SubcommandApp()
+    app, data, rl = (tyro.extras.SubcommandApp() for _ in range(3))
     data.command(name="make")(data_make)
+    rl.command(name="train")(rl_train)
+    rl.command(name="eval")(rl_eval)
     app.command(name="list")(list_experiments)
     app.command(run)
     app.command(report)
@@ -383,6 +485,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.command(animate)
     app.command(plan)
     app.command(apex)
+    app.command(rl, name="rl", help="Agents with a memory: train them, try them out.")
     app.command(demo)
     app.command(info)
     app.command(bench)

@@ -14,8 +14,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 OPS = (
-    "linear", "add", "multiply", "maximum", "blend", "select", "axpy", "activate", "clear", "due", "tick", "normal", "bernoulli",
-    "squared_error", "count_open", "sum_absolute", "sum_squares",
+    "linear", "add", "multiply", "maximum", "blend", "select", "axpy", "activate", "clear", "due", "tick", "normal",
+    "bernoulli", "squared_error", "count_open", "sum_absolute", "sum_squares",
 )  # fmt: skip
 ACTIVATIONS = ("none", "tanh", "sigmoid", "retanh", "heaviside", "relu")
 Activation = Literal["none", "tanh", "sigmoid", "retanh", "heaviside", "relu"]

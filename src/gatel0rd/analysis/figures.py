@@ -129,7 +129,7 @@ def color_of(line: Line, lines: Sequence[Line]) -> str:
 
 @styled
 def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: bool = True) -> Figure:
-    """Mean over seeds with a shaded standard deviation, over epochs."""
+    """Mean over seeds with a shaded standard deviation, over epochs or frames."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
@@ -152,7 +152,8 @@ def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: 
     if axes.has_data():
         axes.set_yscale("log" if log else "linear")
         axes.legend(fontsize=7.5)
-    axes.set(title=title, xlabel="epoch", ylabel=ylabel)
+    agents = any("frames" in record.run for line in lines for record in line.records)
+    axes.set(title=title, xlabel="frames" if agents else "epoch", ylabel=ylabel)
     return figure
 
 

@@ -35,8 +35,15 @@ class Record:
         return int(self.run["seed"])
 
     @property
-    def share(self) -> float:
-        return float(self.content["share_of_paper"])
+    def share(self) -> float | None:
+        """Gradient steps as a share of the paper's; None where the paper does not say how many it took."""
+        share = self.content["share_of_paper"]
+        return None if share is None else float(share)
+
+    @property
+    def length(self) -> int:
+        """Epochs of a world model, frames of an agent."""
+        return int(self.run["frames"] if "frames" in self.run else self.run["train"]["epochs"])
 
     def final(self, metric: str) -> float | None:
         """The value after training of ``set.measure``, for example ``test.error``."""
@@ -45,12 +52,13 @@ class Record:
         return None if value is None else float(value)
 
     def curve(self, metric: str) -> tuple[list[int], list[float]] | None:
-        """Epochs and values where the metric was measured."""
+        """Epochs (of an agent: frames) and values where the metric was measured."""
         curves = self.content["curves"]
-        if metric not in curves:
+        points = zip(curves.get("epoch", curves.get("frames")), curves.get(metric, ()), strict=metric in curves)
+        measured = [(epoch, value) for epoch, value in points if value is not None]
+        if not measured:
             return None
-        points = zip(curves["epoch"], curves[metric], strict=True)
-        epochs, values = zip(*((epoch, value) for epoch, value in points if value is not None), strict=True)
+        epochs, values = zip(*measured, strict=True)
         return list(epochs), list(values)
 
 

@@ -211,3 +211,30 @@ def _search_table(
             row.append(plus_minus(summary) + (" ◀ best" if best else ""))
         rows.append(row)
     return Table(["network", *columns], rows)
+
+
+def agent_table(lines: Sequence[Line]) -> Table:
+    """How often trained agents succeed, and their mean reward, where they were trained and elsewhere."""
+    places = list(
+        dict.fromkeys(place for line in lines for record in line.records for place in record.content["final"])
+    )
+    header = ["memory"]
+    for place in places:
+        short = place.removeprefix("MiniGrid-").removesuffix("-v0")
+        header += [f"{short}, success", "reward"]
+    rows = []
+    for line in lines:
+        rates = [line.summary(f"{place}.success") for place in places]
+        rewards = [line.summary(f"{place}.return") for place in places]
+        cells = [f for pair in zip(map(percentage, rates), map(plus_minus, rewards), strict=True) for f in pair]
+        rows.append([line.label, *cells])
+    return Table(header, rows)
+
+
+def percentage(summary: Summary | None) -> str:
+    """A rate in percent, with its standard deviation over seeds."""
+    if summary is None:
+        return "–"
+    if summary.seeds == 1:
+        return f"{summary.mean:.0%} (1 seed)"
+    return f"{summary.mean:.0%} ± {summary.deviation:.0%} ({summary.seeds} seeds)"

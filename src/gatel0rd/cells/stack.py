@@ -96,7 +96,8 @@ class Stack(Cell):
             return self.cells[0].state_at(output, latents)
         if any(len(cell.state_sizes) > 1 for cell in self.cells):
             return None
-        return latents.split([cell.hidden_size for cell in self.cells], dim=-1)
+        parts: State = latents.split([cell.hidden_size for cell in self.cells], dim=-1)
+        return parts
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         for cell in self.cells:

@@ -13,7 +13,7 @@ Observation = NDArray[np.float32]
 
 
 class Recall(gymnasium.Env[Observation, np.int64]):
-    """Two cues are shown one after the other, each the one or the other sign; some steps later one of them is asked for.
+    """Two cues are shown one after the other, each one of two signs; some steps later one of them is asked for.
 
     Observations are (sign 0, sign 1, asked for the first, asked for the second), nothing but zeros while waiting. The
     action at the question is the answer and ends the episode, with a reward of 1 if it is right; others do nothing.

@@ -55,7 +55,7 @@ class Vector(ABC):
     def step(self, actions: NDArray[Any]) -> Steps:
         """Take an action in each, [N] or [N, A]."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Free what the environments hold."""
 
     def __enter__(self) -> Vector:
@@ -182,7 +182,7 @@ def plain(observation: Any) -> Observations:
 
 def observed_space(id: str, space: Any) -> tuple[int, ...]:
     """The shape of what agents see: a vector or an image."""
-    if isinstance(space, Mapping) or isinstance(space, spaces.Dict):
+    if isinstance(space, (Mapping, spaces.Dict)):
         if "image" not in space.keys():  # noqa: SIM118
             raise ValueError(f"observations of {id} have {', '.join(space)}; expected an array, or an entry image")
         space = space["image"]

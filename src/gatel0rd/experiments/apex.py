@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gatel0rd.analysis.page import Block, Section
 from gatel0rd.analysis.records import processor, wilson
+from gatel0rd.analysis.tables import Table
 from gatel0rd.config import to_json
 from gatel0rd.experiments.execute import code_commit, exclusive, one_thread
 from gatel0rd.files import load_arrays, save_arrays, write_json
@@ -126,3 +129,43 @@ def _outcome(reached: NDArray[np.int64]) -> dict[str, Any]:
     successes = int((reached >= 0).sum())
     low, high = wilson(successes, len(reached))
     return {"success": successes / len(reached), "confidence": [low, high], "reached": reached.tolist()}
+
+
+def section(path: Path) -> Section:
+    """What the report says about a comparison: how planner and policy learned, and what guidance is worth."""
+    record = json.loads(path.read_text())
+    course = [
+        [str(number), f"{entry['planner']:.0%}", f"{entry['policy']:.0%}", str(entry["examples"])]
+        for number, entry in enumerate(record["rounds"], start=1)
+    ]
+    outcomes = {
+        f"{budget}, {name}": found for budget, pair in record["planned"].items() for name, found in pair.items()
+    }
+    outcomes["policy alone"] = record["policy alone"]
+    compared = [
+        [
+            name,
+            f"{found['success']:.0%} ({found['confidence'][0]:.0%} to {found['confidence'][1]:.0%})",
+            f"{found.get('simulated_per_control_step', 1):.0f}",
+        ]
+        for name, found in outcomes.items()
+    ]
+    config = record["config"]
+    return Section(
+        id="apex",
+        anchor=f"apex-seed{record['seed']}",
+        title="Fetch Pick&Place: a planner guided by a policy that learns from it",
+        question="Does guidance by a policy, distilled from the planner's own best trajectories, help the planner?",
+        claim="its data was made by APEX, the policy-guided planner of Pinneri et al. (2021); it gives no number.",
+        scale=f"Seed {record['seed']}, {config['rounds']} rounds of {config['episodes']} episodes; {record['tests']} "
+        f"episodes each, the same starts, with 95 % intervals; {record['wall_seconds'] / 60:.0f} min on "
+        f"{record['machine']['threads']} threads.",
+        command=f"gatel0rd apex --rounds {config['rounds']} --episodes {config['episodes']} --tests {record['tests']}",
+        blocks=[
+            Block("Success round by round", table=Table(["round", "planner", "policy alone", "examples"], course)),
+            Block(
+                "Guided against unguided, at the same number of simulated steps",
+                table=Table(["budget", "success", "simulated steps per control step"], compared),
+            ),
+        ],
+    )

@@ -7,7 +7,7 @@ from typing import Any
 from gatel0rd.config import DataRecipe, Preset
 from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.registry import (
-    Experiment,
+    AnyExperiment,
     estimated_planning_seconds,
     estimated_seconds,
     experiments,
@@ -33,7 +33,7 @@ def catalogue() -> list[dict[str, Any]]:
     ]
 
 
-def core_seconds(experiment: Experiment, profile: str) -> float:
+def core_seconds(experiment: AnyExperiment, profile: str) -> float:
     """About how long one seed of an experiment takes on one core, with planning where there is any."""
     runs = plan(experiment, profile=profile, seeds=[0])
     planning = estimated_planning_seconds(experiment.scenario.name, PROFILES[profile]) if experiment.plans else 0.0

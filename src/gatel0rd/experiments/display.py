@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 from rich.console import Console
@@ -18,11 +19,16 @@ from rich.progress import (
 )
 
 from gatel0rd.config import DataRecipe
-from gatel0rd.experiments.registry import RunConfig
+from gatel0rd.experiments.agents import AgentRun
+from gatel0rd.experiments.registry import AnyRun
 
 
-def title_of(run: RunConfig) -> str:
+def title_of(run: AnyRun) -> str:
     """What tells a run from its neighbours, in a few words."""
+    if isinstance(run, AgentRun):
+        place = run.environment.removeprefix("MiniGrid-").removesuffix("-v0")
+        rate = f" rate {run.ppo.learning_rate:g}" if run.ppo.learning_rate != 0.001 else ""
+        return f"{place} {run.memory_name}{rate} seed {run.seed}"
     cell = run.model.cell
     layers = max(cell.num_layers, cell.net_layers)
     words = [run.scenario, cell.name]
@@ -61,6 +67,7 @@ class LiveDisplay:
         self.places: dict[int, str] = {}
         self.began: dict[int, float] = {}
         self.errors: dict[int, float] = {}
+        self.episodes: dict[int, deque[tuple[int, float, float]]] = {}
 
     def __enter__(self) -> LiveDisplay:
         self.progress.start()
@@ -78,12 +85,15 @@ class LiveDisplay:
             self.progress.remove_task(self.data.pop(name))
             self.console.print(f"{name}: {total} sequences", highlight=False)
 
-    def started(self, index: int, run: RunConfig) -> None:
+    def started(self, index: int, run: AnyRun) -> None:
         self.names[index], self.places[index] = title_of(run), run.directory_name
         self.began[index] = time.monotonic()
-        self.tasks[index] = self.progress.add_task(self.names[index], total=run.train.epochs, state="starting")
+        self.tasks[index] = self.progress.add_task(self.names[index], total=run.length, state="starting")
 
     def progressed(self, index: int, metrics: dict[str, Any]) -> None:
+        if "frames" in metrics:
+            self._learned(index, metrics)
+            return
         parts = [f"loss {metrics['loss']:.2e}"]
         if "evaluation" in metrics:
             self.errors[index] = metrics["evaluation"]["test"]["error"]
@@ -95,6 +105,22 @@ class LiveDisplay:
         # a log file gets a line per evaluation instead of a live bar
         if not self.console.is_terminal and "evaluation" in metrics:
             self.console.print(f"{self.names[index]}: epoch {metrics['epoch']}, {', '.join(parts)}", highlight=False)
+
+    def _learned(self, index: int, metrics: dict[str, Any]) -> None:
+        """An agent's update: its success in the last hundred episodes or so."""
+        seen = self.episodes.setdefault(index, deque(maxlen=50))
+        if metrics["episodes"]:
+            seen.append((metrics["episodes"], metrics["rewarded"], metrics["return"]))
+        count = sum(entry[0] for entry in seen)
+        parts = [f"{metrics['frames'] / metrics['seconds']:.0f} frames/s"]
+        if count:
+            success, reward = (sum(entry[0] * entry[k] for entry in seen) / count for k in (1, 2))
+            parts = [f"success {success:.0%}", f"reward {reward:.2f}", *parts]
+        if metrics["open_rate"]:
+            parts.append(f"gates {metrics['open_rate']:.1%}")
+        self.progress.update(self.tasks[index], completed=metrics["frames"], state="  ".join(parts))
+        if not self.console.is_terminal and metrics["update"] % 50 == 0:
+            self.console.print(f"{self.names[index]}: {metrics['frames']} frames, {', '.join(parts)}", highlight=False)
 
     def planned(self, index: int, done: int, total: int) -> None:
         self.progress.update(self.tasks[index], completed=done, total=total, state="control steps")

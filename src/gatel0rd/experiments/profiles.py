@@ -18,7 +18,9 @@ class Profile:
         scenario_sequences: other limits for some scenarios, by name.
         evaluations: how many points the curves have; None: one every 100 epochs, as in the paper.
         episodes, course_episodes: how many episodes are planned with the trained model, and with each one from the
-            course of training, where there is planning.
+            course of training, where there is planning; ``episodes`` is also how often an agent is tried out.
+        frame_share, most_frames: frames of agents, as a share of the whole and at most.
+        trial_points: how often an agent is tried out in the course of training.
     """
 
     name: str
@@ -31,6 +33,9 @@ class Profile:
     evaluations: int | None = None
     episodes: int = 100
     course_episodes: int = 100
+    frame_share: float = 1.0
+    most_frames: int | None = None
+    trial_points: int = 10
 
     def scale_epochs(self, paper_epochs: int, scenario: str) -> int:
         """Epochs to train in a scenario when the paper trains ``paper_epochs``."""
@@ -41,6 +46,11 @@ class Profile:
         """The size of a data set that has ``sequences`` in the paper."""
         limit = self.scenario_sequences.get(scenario, self.sequences)
         return sequences if limit is None else min(sequences, limit)
+
+    def scale_frames(self, frames: int) -> int:
+        """Frames of an agent that is trained on ``frames`` at full length."""
+        scaled = max(1, round(self.frame_share * frames))
+        return scaled if self.most_frames is None else min(scaled, self.most_frames)
 
     def evaluate_every(self, epochs: int) -> int:
         """Epochs between evaluations of a run of ``epochs``."""
@@ -59,6 +69,8 @@ PROFILES = {
             evaluations=4,
             episodes=2,
             course_episodes=1,
+            most_frames=2048,
+            trial_points=1,
         ),
         Profile(
             name="demo",
@@ -69,6 +81,8 @@ PROFILES = {
             evaluations=25,
             episodes=20,
             course_episodes=10,
+            frame_share=0.1,
+            trial_points=4,
         ),
         Profile(
             name="quick",
@@ -78,6 +92,7 @@ PROFILES = {
             scenario_sequences={"fetch-diverse": 3200},
             evaluations=25,
             course_episodes=30,
+            frame_share=0.5,
         ),
         Profile(name="paper", description="the paper's scale"),
     )

@@ -20,6 +20,13 @@ from gatel0rd.config import (
     content_hash,
 )
 from gatel0rd.data import version_of
+from gatel0rd.experiments.agents import (
+    FRAMES_PER_SECOND,
+    AgentExperiment,
+    AgentRun,
+    AgentVariant,
+    plan_agent_run,
+)
 from gatel0rd.experiments.profiles import PROFILES, Profile, compressed_decay
 
 ViewKind = Literal[
@@ -194,6 +201,11 @@ class RunConfig:
         return content_hash(replace(self, seed=0, profile=""))
 
     @property
+    def length(self) -> int:
+        """How long the run is, in what its progress is counted in."""
+        return self.train.epochs
+
+    @property
     def gradient_steps(self) -> int:
         return self.train.epochs * -(-self.train_data.sequences // self.train.batch_size)
 
@@ -256,16 +268,42 @@ def plan_run(
     )
 
 
+AnyExperiment = Experiment | AgentExperiment
+AnyRun = RunConfig | AgentRun
+
+
+def plan_any(
+    experiment: AnyExperiment,
+    variant: Variant | AgentVariant,
+    *,
+    seed: int,
+    profile: Profile,
+    preset: Preset,
+    length: int | None,
+) -> AnyRun:
+    """The run of one variant and seed; ``length`` replaces the profile's number of epochs or frames."""
+    if isinstance(experiment, AgentExperiment):
+        assert isinstance(variant, AgentVariant)
+        return plan_agent_run(experiment, variant, seed=seed, profile=profile, preset=preset, frames=length)
+    assert isinstance(variant, Variant)
+    return plan_run(experiment, variant, seed=seed, profile=profile, preset=preset, epochs=length)
+
+
 def plan(
-    experiment: Experiment,
+    experiment: AnyExperiment,
     *,
     profile: str,
     seeds: Sequence[int],
     cells: Sequence[str] | None = None,
     preset: Preset = "text",
     epochs: int | None = None,
-) -> list[RunConfig]:
+    frames: int | None = None,
+) -> list[AnyRun]:
     """All runs of an experiment, optionally only those of some cells or variants, by name."""
+    trains_agents = isinstance(experiment, AgentExperiment)
+    if (epochs if trains_agents else frames) is not None:
+        given, expected = ("epochs", "frames") if trains_agents else ("frames", "epochs")
+        raise ValueError(f"{experiment.id} is not counted in {given}; give the number of {expected}")
     if profile not in PROFILES:
         raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
     known = {name for variant in experiment.variants for name in (variant.cell.name, variant.name)}
@@ -275,15 +313,30 @@ def plan(
             f"{experiment.id} has no cell or variant {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
     return [
-        plan_run(experiment, variant, seed=seed, profile=PROFILES[profile], preset=preset, epochs=epochs)
+        plan_any(
+            experiment,
+            variant,
+            seed=seed,
+            profile=PROFILES[profile],
+            preset=preset,
+            length=frames if trains_agents else epochs,
+        )
         for seed in seeds
         for variant in experiment.variants
         if cells is None or {variant.cell.name, variant.name} & set(cells)
     ]
 
 
-def experiments() -> dict[str, Experiment]:
+def experiments() -> dict[str, AnyExperiment]:
     """Every experiment, by id."""
+    from gatel0rd.experiments import minigrid
+
+    agents = {experiment.id: experiment for experiment in minigrid.EXPERIMENTS}
+    return {**world_experiments(), **agents}
+
+
+def world_experiments() -> dict[str, Experiment]:
+    """Every experiment with world models, by id."""
     from gatel0rd.experiments import billiard_ball, fetch_pick_and_place, robot_remote_control, shepherd
 
     modules = (billiard_ball, robot_remote_control, shepherd, fetch_pick_and_place)
@@ -291,8 +344,8 @@ def experiments() -> dict[str, Experiment]:
 
 
 def scenarios() -> dict[str, Scenario]:
-    """Every scenario, by name."""
-    return {experiment.scenario.name: experiment.scenario for experiment in experiments().values()}
+    """Every scenario of world models, by name."""
+    return {experiment.scenario.name: experiment.scenario for experiment in world_experiments().values()}
 
 
 def with_rates(variants: tuple[Variant, ...], rates: tuple[float, ...]) -> tuple[Variant, ...]:
@@ -304,7 +357,7 @@ def with_rates(variants: tuple[Variant, ...], rates: tuple[float, ...]) -> tuple
     )
 
 
-def find(experiment_id: str) -> Experiment:
+def find(experiment_id: str) -> AnyExperiment:
     """The experiment with this id; an unknown id is an error that suggests the nearest."""
     known = experiments()
     if experiment_id not in known:
@@ -314,7 +367,7 @@ def find(experiment_id: str) -> Experiment:
     return known[experiment_id]
 
 
-def is_finished(run: RunConfig, out: Path) -> bool:
+def is_finished(run: AnyRun, out: Path) -> bool:
     """Whether the run's record is there."""
     return (out / run.directory_name / "record.json").exists()
 
@@ -332,8 +385,10 @@ def is_planned(run: RunConfig, out: Path, profile: Profile) -> bool:
     )
 
 
-def estimated_seconds(run: RunConfig) -> float:
+def estimated_seconds(run: AnyRun) -> float:
     """About how long a run is trained on one core."""
+    if isinstance(run, AgentRun):
+        return run.length / FRAMES_PER_SECOND
     return run.gradient_steps * scenarios()[run.scenario].step_seconds[run.model.cell.name]
 
 

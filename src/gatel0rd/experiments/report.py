@@ -11,8 +11,9 @@ from gatel0rd.analysis import figures, tables
 from gatel0rd.analysis.page import Block, Picture, Section, page
 from gatel0rd.analysis.records import Line, Record, load_records
 from gatel0rd.config import Preset
+from gatel0rd.experiments.agents import AgentExperiment, AgentView
 from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.registry import Experiment, View, experiments, find, plan_run
+from gatel0rd.experiments.registry import AnyExperiment, View, experiments, find, plan_any
 from gatel0rd.files import write_atomically
 
 AXES = {
@@ -20,6 +21,8 @@ AXES = {
     "reappearance": ("squared error", True),
     "open_rate": ("share of open gates", False),
     "dims_used": ("share of dimensions", False),
+    "success": ("success rate", False),
+    "return": ("mean reward", False),
 }
 """Measure -> label of its axis, and whether the axis is logarithmic."""
 
@@ -28,7 +31,7 @@ AXES = {
 class Answer:
     """The records that answer an experiment at one scale."""
 
-    experiment: Experiment
+    experiment: AnyExperiment
     profile: str
     preset: Preset
     lines: Sequence[Line]
@@ -38,7 +41,7 @@ class Answer:
         return [record for line in self.lines for record in line.records]
 
 
-def is_comparison(experiment: Experiment, lines: Sequence[Line]) -> bool:
+def is_comparison(experiment: AnyExperiment, lines: Sequence[Line]) -> bool:
     """Whether there is enough to compare: two networks, or two settings of one in a search or an ablation."""
     if any(view.kind in ("grid_table", "layers_table") for view in experiment.views):
         return len(lines) > len({line.label for line in lines})
@@ -49,21 +52,21 @@ def is_comparison(experiment: Experiment, lines: Sequence[Line]) -> bool:
     return len(lines) >= min(2, len(experiment.variants))
 
 
-def answers(chosen: Sequence[Experiment], records: Sequence[Record], *, named: bool) -> list[Answer]:
+def answers(chosen: Sequence[AnyExperiment], records: Sequence[Record], *, named: bool) -> list[Answer]:
     """Every experiment at every scale for which there are records, the largest scale first.
 
     Experiments that were not asked for by name appear only if there is something to compare.
     """
     found: list[Answer] = []
-    scales = {(record.run["profile"], record.run["preset"], record.run["train"]["epochs"]) for record in records}
+    scales = {(record.run["profile"], record.run["preset"], record.length) for record in records}
     for experiment in chosen:
         own = []
-        for profile, preset, epochs in sorted(scales, key=lambda scale: -scale[2]):
+        for profile, preset, length in sorted(scales, key=lambda scale: -scale[2]):
             base, comma, _ = profile.partition(",")
             lines = []
             for variant in experiment.variants:
-                run = plan_run(
-                    experiment, variant, seed=0, profile=PROFILES[base], preset=preset, epochs=epochs if comma else None
+                run = plan_any(
+                    experiment, variant, seed=0, profile=PROFILES[base], preset=preset, length=length if comma else None
                 )
                 matching = [record for record in records if record.group == run.group]
                 lines.append(Line(variant.name, variant.label, variant.cell.name, matching, variant.dashed))
@@ -92,16 +95,21 @@ def make_report(
         ids: experiments to show; all for which there are records if empty.
     """
     records = load_records(sources)
-    if not records:
+    guided = [] if ids else sorted(path for source in sources for path in source.rglob("apex.json"))
+    if not records and not guided:
         places = ", ".join(str(source) for source in sources)
         raise ValueError(f"there are no records in {places}; make some with `gatel0rd run`")
     chosen = [find(experiment_id) for experiment_id in ids] or list(experiments().values())
     found = answers(chosen, records, named=bool(ids))
-    if not found:
+    if not found and not guided:
         if ids:
             raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
         raise ValueError("the records hold nothing to compare yet; name an experiment to see it anyway")
     sections = [section(answer, out / "figures") for answer in found]
+    if guided:
+        from gatel0rd.experiments import apex
+
+        sections += [apex.section(path) for path in guided]
     introduction = [
         "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
         "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs beside the paper's numbers.",
@@ -110,7 +118,7 @@ def make_report(
         "seeds, or over episodes where there is one seed.",
     ]
     for scenario in {answer.experiment.scenario.name: answer.experiment.scenario for answer in found}.values():
-        shares = [record.share for record in records if record.run["scenario"] == scenario.name]
+        shares = [record.share or 0.0 for record in records if record.run["scenario"] == scenario.name]
         if max(shares) < scenario.effect_share:
             introduction.append(
                 f"The runs of {scenario.title} are too short for the paper's effect: the networks' errors part only "
@@ -128,13 +136,15 @@ def make_report(
 def section(answer: Answer, directory: Path) -> Section:
     """An experiment's part of the page; its figures are written to ``directory``."""
     experiment = answer.experiment
+    views: Sequence[View | AgentView] = experiment.views
     scale = answer.profile if answer.preset == "text" else f"{answer.profile}, {answer.preset}"
     stem = f"{experiment.id.replace('/', '-')}-{answer.profile.replace(', ', '-').replace(' ', '-')}-{answer.preset}"
     cells = dict.fromkeys(line.cell for line in answer.lines)
     known = dict.fromkeys(variant.cell.name for variant in experiment.variants)
-    profile, with_epochs, _ = answer.profile.partition(",")
+    profile, with_length, _ = answer.profile.partition(",")
     command = f"gatel0rd run {experiment.id} --profile {profile}"
-    command += f" --epochs {answer.records[0].run['train']['epochs']}" if with_epochs else ""
+    unit = "frames" if isinstance(experiment, AgentExperiment) else "epochs"
+    command += f" --{unit} {answer.records[0].length}" if with_length else ""
     command += "" if answer.preset == "text" else f" --preset {answer.preset}"
     command += "" if set(cells) == set(known) else f" --cells {','.join(cells)}"
     return Section(
@@ -145,21 +155,23 @@ def section(answer: Answer, directory: Path) -> Section:
         claim=experiment.claim,
         scale=scale_note(answer),
         command=command,
-        blocks=[block(view, answer, directory / f"{stem}-{index}") for index, view in enumerate(experiment.views)],
+        blocks=[block(view, answer, directory / f"{stem}-{index}") for index, view in enumerate(views)],
     )
 
 
 def scale_note(answer: Answer) -> str:
     """Seeds and share of the paper's scale, in words."""
-    shares = sorted({record.share for record in answer.records})
+    shares = sorted({record.share for record in answer.records if record.share is not None})
     seeds = sorted({len(line.records) for line in answer.lines})
-    share = " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys((shares[0], shares[-1])))
+    share = " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys(shares[:1] + shares[-1:]))
     count = " to ".join(str(value) for value in dict.fromkeys((seeds[0], seeds[-1])))
     hours = sum(record.content["wall_seconds"] for record in answer.records) / 3600
-    note = (
-        f"Profile {answer.profile}, preset {answer.preset}: {count} of the paper's {answer.experiment.seeds} seeds, "
-        f"{share} of its gradient steps per run; {hours:.2f} core hours of training in all"
-    )
+    note = f"Profile {answer.profile}, preset {answer.preset}: {count} of the paper's {answer.experiment.seeds} seeds, "
+    if share:
+        note += f"{share} of its gradient steps per run"
+    else:
+        note += f"{answer.records[0].length / 1e6:.3g} million frames per run (the paper does not state its number)"
+    note += f"; {hours:.2f} core hours of training in all"
     if not answer.experiment.plans:
         return f"{note}."
     planned = [record.content["planning"] for record in answer.records if "planning" in record.content]
@@ -167,7 +179,7 @@ def scale_note(answer: Answer) -> str:
     return f"{note}, {hours:.2f} of planning. All models meet the same starts."
 
 
-def block(view: View, answer: Answer, stem: Path) -> Block:
+def block(view: View | AgentView, answer: Answer, stem: Path) -> Block:
     """One figure or table of an experiment."""
     title = f"{view.title} ({view.artefact})"
     lines = answer.lines
@@ -188,7 +200,9 @@ def block(view: View, answer: Answer, stem: Path) -> Block:
             return Block(title, table=tables.planning_table(lines))
         case "dims_table":
             return Block(title, table=tables.dims_table(lines))
-        case "curves":
+        case "agent_table":
+            return Block(title, table=tables.agent_table(lines))
+        case "curves" | "agent_curves":
             (metric,) = view.metrics
             ylabel, log = AXES[metric.rpartition(".")[2]]
             figure = figures.curves(lines, metric, title=view.title, ylabel=ylabel, log=log)

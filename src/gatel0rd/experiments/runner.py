@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gatel0rd.config import DataRecipe
+from gatel0rd.experiments.agents import AgentRun
 from gatel0rd.experiments.profiles import Profile
 from gatel0rd.experiments.registry import (
-    RunConfig,
+    AnyRun,
     estimated_planning_seconds,
     estimated_seconds,
     is_finished,
@@ -29,7 +30,7 @@ class Display(Protocol):
 
     def generated(self, recipe: DataRecipe, done: int, total: int) -> None: ...
 
-    def started(self, index: int, run: RunConfig) -> None: ...
+    def started(self, index: int, run: AnyRun) -> None: ...
 
     def progressed(self, index: int, metrics: dict[str, Any]) -> None: ...
 
@@ -42,7 +43,7 @@ class Display(Protocol):
 class Failure:
     """A run that did not finish, and why."""
 
-    run: RunConfig
+    run: AnyRun
     error: str
 
 
@@ -60,8 +61,18 @@ class Work:
     resume: bool = False
     planning: Profile | None = None
 
-    def do(self, run: RunConfig, tell: Callable[[str, Any], None]) -> None:
+    def do(self, run: AnyRun, tell: Callable[[str, Any], None]) -> None:
         """Train and plan; ``tell`` hears of each epoch as ``progressed`` and of each control step as ``planned``."""
+        if isinstance(run, AgentRun):
+            from gatel0rd.experiments.execute_agent import execute_agent
+
+            execute_agent(
+                run,
+                self.out / run.directory_name,
+                resume=self.resume,
+                on_update=lambda metrics: tell("progressed", (metrics,)),
+            )
+            return
         from gatel0rd.experiments.execute import execute
 
         directory = execute(run, self.out, resume=self.resume, on_epoch=lambda metrics: tell("progressed", (metrics,)))
@@ -76,7 +87,7 @@ class Work:
             )
 
 
-def run_all(runs: Sequence[RunConfig], work: Work, *, workers: int, display: Display) -> list[Failure]:
+def run_all(runs: Sequence[AnyRun], work: Work, *, workers: int, display: Display) -> list[Failure]:
     """Execute runs, longest first, on ``workers`` processes; one run's failure does not stop the others."""
     order = sorted(range(len(runs)), key=lambda index: -runs[index].gradient_steps)
     _make_data([run for run in runs if not is_finished(run, work.out)], work.out, display)
@@ -85,25 +96,28 @@ def run_all(runs: Sequence[RunConfig], work: Work, *, workers: int, display: Dis
     return _run_parallel(runs, order, work, workers, display)
 
 
-def remaining_seconds(run: RunConfig, work: Work) -> float:
+def remaining_seconds(run: AnyRun, work: Work) -> float:
     """About how long one core has to do with a run; 0 if all is done."""
     seconds = 0.0 if is_finished(run, work.out) else estimated_seconds(run)
+    if isinstance(run, AgentRun):
+        return seconds
     if work.planning is not None and not is_planned(run, work.out, work.planning):
         seconds += estimated_planning_seconds(run.scenario, work.planning)
     return seconds
 
 
-def _make_data(runs: Sequence[RunConfig], out: Path, display: Display) -> None:
+def _make_data(runs: Sequence[AnyRun], out: Path, display: Display) -> None:
     """Make missing data sets first, once, so that workers only read them."""
     from gatel0rd.data import obtain
 
-    recipes = {recipe for run in runs for recipe in (run.train_data, *run.evaluation_data, *run.validation_data)}
+    modelling = [run for run in runs if not isinstance(run, AgentRun)]
+    recipes = {r for run in modelling for r in (run.train_data, *run.evaluation_data, *run.validation_data)}
     for recipe in sorted(recipes, key=lambda recipe: recipe.name):
         if not (out / "data" / f"{recipe.name}.safetensors").exists():
             obtain(recipe, out / "data", partial(display.generated, recipe))
 
 
-def _run_inline(runs: Sequence[RunConfig], order: Iterable[int], work: Work, display: Display) -> list[Failure]:
+def _run_inline(runs: Sequence[AnyRun], order: Iterable[int], work: Work, display: Display) -> list[Failure]:
     failures = []
     for index in order:
         display.started(index, runs[index])
@@ -118,7 +132,7 @@ def _run_inline(runs: Sequence[RunConfig], order: Iterable[int], work: Work, dis
 
 
 def _run_parallel(
-    runs: Sequence[RunConfig], order: Sequence[int], work: Work, workers: int, display: Display
+    runs: Sequence[AnyRun], order: Sequence[int], work: Work, workers: int, display: Display
 ) -> list[Failure]:
     context = multiprocessing.get_context("spawn")
     waiting = list(order)
@@ -175,7 +189,7 @@ def single_threaded_children() -> Any:
             os.environ["OMP_NUM_THREADS"] = before
 
 
-def _work(pipe: Connection, run: RunConfig, work: Work) -> None:
+def _work(pipe: Connection, run: AnyRun, work: Work) -> None:
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         try:
             work.do(run, lambda kind, content: pipe.send((kind, content)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 import torch
@@ -34,7 +34,7 @@ class GridEncoder(FrameModule):
         self.shape, self.input_size = tuple(shape), prod(shape)
         channels = (shape[2], *widths)
         # a convolution's weights as a matrix: columns are (x, y, channel) of the 2 x 2 cells
-        self.convolutions = nn.ModuleList(nn.Linear(4 * a, b) for a, b in zip(channels, channels[1:], strict=False))
+        self.convolutions = nn.ModuleList(nn.Linear(4 * a, b) for a, b in pairwise(channels))
         self.output_size = prod((size - 1) // 2 - 2 for size in shape[:2]) * widths[-1]
 
     def forward(self, frames: Tensor) -> tuple[Tensor, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,14 @@ from gatel0rd.envs.vectors import BackendName, Vector, make_vector
 from gatel0rd.files import FileError, load_arrays, save_arrays, write_atomically
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.models.files import load_weights, model_arrays
-from gatel0rd.training.ppo import Actor, Learner
+from gatel0rd.training.ppo import Actor, Episodes, Learner
 from gatel0rd.training.trainer import TrainingError, mix
 
 Metrics = dict[str, Any]
 SEGMENT = 50
 """Updates between checkpoints."""
+TRIALS_AT_ONCE, TRIAL_PLACE = 50, 10**9
+"""Environments of trials side by side; and a place in time that training never reaches, for their seeds."""
 
 
 class AgentTrainer:
@@ -45,6 +47,9 @@ class AgentTrainer:
         seed: of weights, environments and everything drawn while training.
         directory: where metrics and checkpoints go.
         backend: who runs the environments.
+        evaluations: further environments in which the agent is tried out, by name.
+        evaluate_every: updates between these trials; there is one after the last update in any case.
+        trials: episodes of each.
     """
 
     def __init__(
@@ -58,7 +63,11 @@ class AgentTrainer:
         directory: Path,
         backend: BackendName = "auto",
         engine: EngineName = "auto",
+        evaluations: Sequence[str] = (),
+        evaluate_every: int = 10**9,
+        trials: int = 100,
     ) -> None:
+        self.evaluations, self.evaluate_every, self.trials, self.backend = evaluations, evaluate_every, trials, backend
         self.environment, self.config, self.seed, self.directory = environment, config, seed, directory
         self.vector = make_vector(environment, config.environments, backend=backend)
         check_fits(agent, self.vector)
@@ -106,7 +115,8 @@ class AgentTrainer:
                             f"(now {self.config.learning_rate})"
                         )
                     self.seconds = time.monotonic() - started  # earlier attempts included
-                    metrics = {
+                    metrics: Metrics = {
+                        "update": self.update,
                         "frames": self.frames,
                         "episodes": len(episodes.returns),
                         "return": _mean(episodes.returns),
@@ -115,6 +125,8 @@ class AgentTrainer:
                         **{name: float(f"{value:.6g}") for name, value in terms.items()},
                         "seconds": round(self.seconds, 2),
                     }
+                    if self.update % self.evaluate_every == 0 or self.update == self.updates:
+                        metrics["evaluation"] = self._evaluate()
                     self.history.append(metrics)
                     file.write(json.dumps(metrics) + "\n")
                     file.flush()
@@ -124,6 +136,20 @@ class AgentTrainer:
                 os.fsync(file.fileno())
                 self.save_checkpoint()
         return self.agent
+
+    def _evaluate(self) -> dict[str, dict[str, float]]:
+        found = {}
+        for id in self.evaluations:
+            count = min(self.trials, TRIALS_AT_ONCE)
+            with make_vector(id, count, backend=self.backend) as vector:
+                played = try_out(self.agent, vector, episodes=self.trials, seed=mix(self.seed, TRIAL_PLACE))
+            found[id] = {
+                "success": sum(played.rewarded) / self.trials,
+                "return": float(np.mean(played.returns)),
+                "length": float(np.mean(played.lengths)),
+                "episodes": self.trials,
+            }
+        return found
 
     def save_checkpoint(self) -> None:
         """Write weights, optimizer and progress to one file, atomically."""
@@ -160,6 +186,34 @@ class AgentTrainer:
         self.history = [json.loads(line) for line in lines]
         self.seconds = self.history[-1]["seconds"]
         write_atomically(self.metrics_path, "".join(json.dumps(metrics) + "\n" for metrics in self.history))
+
+
+@torch.no_grad()
+def try_out(
+    agent: ActorCritic,
+    vector: Vector,
+    *,
+    episodes: int,
+    seed: int,
+    greedy: bool = False,
+    on_step: Callable[[int], None] = lambda ended: None,
+) -> Episodes:
+    """Episodes of an agent that does not learn: without gate noise, with drawn or with the most probable actions.
+
+    Every environment plays its share of the episodes to the end, so that short ones are not preferred. ``on_step``
+    hears how many have ended.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    actor = Actor(agent, vector, seed=seed)
+    act = agent.prepare(noise=False)
+    open_ones = np.full(vector.count, episodes // vector.count)
+    open_ones[: episodes % vector.count] += 1
+    played = Episodes([], [], [])
+    while (open_ones > 0).any():
+        actor.advance(act, generator, greedy=greedy, episodes=played, counted=open_ones > 0)
+        open_ones -= actor.starts
+        on_step(len(played.returns))
+    return played
 
 
 def check_fits(agent: ActorCriticConfig, vector: Vector) -> None:

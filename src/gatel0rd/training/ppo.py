@@ -19,7 +19,7 @@ from gatel0rd.engine import can_run
 from gatel0rd.engine.training import FlatAdam
 from gatel0rd.envs.vectors import Vector
 from gatel0rd.functional import generalized_advantages, l0_penalty, open_rate
-from gatel0rd.models.actor_critic import ActorCritic, Judged
+from gatel0rd.models.actor_critic import Act, ActorCritic, Judged
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,19 @@ class Actor:
         )
         return rollout, finished
 
+    @torch.no_grad()
+    def advance(
+        self, act: Act, generator: torch.Generator, *, greedy: bool, episodes: Episodes, counted: np.ndarray
+    ) -> Judged:
+        """One step without learning; of the environments that are ``counted`` [N], episodes that end are noted."""
+        judged = act(torch.from_numpy(self.observations), self.state, torch.from_numpy(self.starts), None)
+        chosen = judged.policy.best() if greedy else judged.policy.sample(generator)
+        self.state = judged.state
+        self.observations, rewards, terminated, truncated, _ = self.vector.step(self._executable(chosen[0]))
+        self.starts = terminated | truncated
+        self._count(rewards, self.starts, episodes, counted)
+        return judged
+
     def _value(self, observations: np.ndarray, starts: np.ndarray | None = None) -> Tensor:
         """How good things are now, without acting. Shape: [N, ...] -> [N]."""
         marks = None if starts is None else torch.from_numpy(starts)
@@ -132,14 +145,17 @@ class Actor:
         """Actions as the environment takes them: inside its bounds."""
         space = self.vector.action_space
         if isinstance(space, spaces.Box):
-            return np.clip(actions.numpy(), space.low, space.high).astype(space.dtype)
+            bounded: np.ndarray = np.clip(actions.numpy(), space.low, space.high).astype(space.dtype)
+            return bounded
         chosen: np.ndarray = actions.numpy()
         return chosen
 
-    def _count(self, rewards: np.ndarray, over: np.ndarray, finished: Episodes) -> None:
+    def _count(
+        self, rewards: np.ndarray, over: np.ndarray, finished: Episodes, counted: np.ndarray | None = None
+    ) -> None:
         self.returns += rewards
         self.lengths += 1
-        for index in np.flatnonzero(over):
+        for index in np.flatnonzero(over if counted is None else over & counted):
             finished.returns.append(float(self.returns[index]))
             finished.lengths.append(int(self.lengths[index]))
             finished.rewarded.append(bool(rewards[index] > 0))

@@ -1,0 +1,139 @@
+"""An agent at work, as a film: the world, what the agent sees of it, its memory and its gates over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gatel0rd.envs.vectors import import_packages, observed_space, plain
+from gatel0rd.experiments.animation import GAP, INK, PAPER, SCENE_HEIGHT, STRIP, check_film, write_film
+from gatel0rd.models.actor_critic import ActorCritic
+
+Frame = NDArray[np.uint8]
+TILE, CHART, MOST_FRAMES = 32, 128, 400
+LOW, MIDDLE, HIGH = np.array([47, 111, 167]), np.array([250, 248, 244]), np.array([192, 57, 43])
+"""Colours of a memory's negative, zero and positive numbers."""
+
+
+def film_agent(
+    agent: ActorCritic,
+    environment: str,
+    out: Path,
+    *,
+    name: str,
+    seed: int,
+    greedy: bool,
+    on_frame: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[float, int]:
+    """Film one episode; returns its reward and its length.
+
+    Long episodes are cut after some hundred steps.
+    """
+    check_film(out)
+    import_packages(environment)
+    env = gymnasium.make(environment, render_mode="rgb_array", disable_env_checker=True)
+    shape = observed_space(environment, env.observation_space)
+    if shape != tuple(agent.config.observation_shape):
+        raise ValueError(f"{environment} shows {shape}; the agent was made for {agent.config.observation_shape}")
+    generator = torch.Generator().manual_seed(seed)
+    act = agent.prepare(starts=False, noise=False)
+    seen, _ = env.reset(seed=seed)
+    state, over, total = agent.initial_state(1), False, 0.0
+    pictures: list[tuple[Frame, Frame | None]] = []
+    latents, gates, rewards = [], [], []
+    while not over and len(pictures) < MOST_FRAMES:
+        judged = act(torch.from_numpy(plain(seen)[None].copy()), state, None, None)
+        state = judged.state
+        chosen = judged.policy.best() if greedy else judged.policy.sample(generator)
+        pictures.append((fitted(env.render()), view_of(env)))
+        latents.append(None if judged.latents is None else judged.latents[0, 0].numpy())
+        gates.append(None if judged.gates is None else judged.gates[0, 0].numpy() > 0)
+        action: Any = chosen[0, 0].numpy()
+        if agent.config.continuous:
+            space = env.action_space
+            assert isinstance(space, gymnasium.spaces.Box)
+            action = np.clip(action, space.low, space.high)
+        seen, reward, terminated, truncated, _ = env.step(action if agent.config.continuous else int(action))
+        total += float(reward)
+        rewards.append(total)
+        over = terminated or truncated
+    pictures.append((fitted(env.render()), view_of(env)))
+    env.close()
+    frames = []
+    for t, (scene, view) in enumerate(pictures):
+        now = min(t, len(rewards) - 1)
+        title = f"{environment}, t = {t}" + (f", reward {total:.2f}" if t == len(rewards) else "")
+        scenes = [scene] if view is None else [scene, view]
+        frames.append(compose(scenes, title, name, latents[: now + 1], gates[: now + 1], len(rewards)))
+        on_frame(t + 1, len(pictures))
+    write_film(frames, out)
+    return total, len(rewards)
+
+
+def view_of(env: gymnasium.Env[Any, Any]) -> Frame | None:
+    """What a MiniGrid agent sees; None elsewhere."""
+    inner: Any = env.unwrapped
+    return fitted(inner.get_pov_render(TILE)) if hasattr(inner, "get_pov_render") else None
+
+
+def fitted(picture: Any) -> Frame:
+    """A picture at the height of our films."""
+    from PIL import Image
+
+    image = Image.fromarray(np.asarray(picture, dtype=np.uint8))
+    width = max(1, round(image.width * SCENE_HEIGHT / image.height))
+    return np.asarray(image.resize((width, SCENE_HEIGHT), Image.Resampling.LANCZOS), dtype=np.uint8)
+
+
+def compose(scenes: list[Frame], title: str, name: str, latents: list[Any], gates: list[Any], steps: int) -> Frame:
+    """Titles, scenes side by side, and below them memory and gates: a row per dimension, a column per step."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    between = np.full((SCENE_HEIGHT, GAP, 3), 255, dtype=np.uint8)
+    row = scenes[0] if len(scenes) == 1 else np.concatenate([scenes[0], between, scenes[1]], axis=1)
+    width = max(row.shape[1], 2 * SCENE_HEIGHT + GAP)
+    row = np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=255)
+    panels: list[tuple[str, NDArray[np.uint8]]] = []
+    if latents[0] is not None:
+        panels.append((f"memory of {name}", colored(np.stack(latents, axis=1))))
+    if gates[0] is not None:
+        share = np.mean(gates)
+        lit = np.where(np.stack(gates, axis=1)[..., None], HIGH, MIDDLE).astype(np.uint8)
+        panels.append((f"gates, {share:.1%} open", lit))
+    strips = [_strip(width, [(title, 6)], ImageFont, ImageDraw, Image)]
+    parts = [*strips, row]
+    if panels:
+        room = (width - GAP * (len(panels) - 1)) // len(panels)
+        drawn = []
+        for _, panel in panels:
+            full = np.full((panel.shape[0], steps, 3), 255, dtype=np.uint8)
+            full[:, : panel.shape[1]] = panel
+            image = Image.fromarray(full).resize((room, CHART), Image.Resampling.NEAREST)
+            drawn += [np.asarray(image, dtype=np.uint8), np.full((CHART, GAP, 3), 255, dtype=np.uint8)]
+        chart = np.concatenate(drawn[:-1], axis=1)
+        chart = np.pad(chart, ((0, 0), (0, width - chart.shape[1]), (0, 0)), constant_values=255)
+        titles = [(text, 6 + index * (room + GAP)) for index, (text, _) in enumerate(panels)]
+        parts += [_strip(width, titles, ImageFont, ImageDraw, Image), chart]
+    return np.concatenate(parts)
+
+
+def colored(numbers: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """Numbers from -1 to 1 as colours. Shape: [H, T] -> [H, T, 3]."""
+    strength = np.clip(numbers, -1, 1)[..., None]
+    end = np.where(strength < 0, LOW, HIGH)
+    shades: NDArray[np.uint8] = (MIDDLE + np.abs(strength) * (end - MIDDLE)).astype(np.uint8)
+    return shades
+
+
+def _strip(width: int, texts: list[tuple[str, int]], fonts: Any, drawing: Any, images: Any) -> Frame:
+    strip = images.new("RGB", (width, STRIP), PAPER)
+    draw = drawing.Draw(strip)
+    for text, left in texts:
+        draw.text((left, 6), text, INK, fonts.load_default(13))
+    return np.asarray(strip, dtype=np.uint8)

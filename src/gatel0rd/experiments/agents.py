@@ -1,0 +1,186 @@
+"""Experiments with agents, as immutable data: which runs answer a question about reinforcement learning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gatel0rd.config import ActorCriticConfig, CellConfig, PPOConfig, Preset, content_hash
+from gatel0rd.experiments.profiles import Profile
+
+FRAMES_PER_SECOND = 6000
+"""About what one core trains on, with the compiled engine and EnvPool."""
+OBSERVATION_SHAPE, ACTIONS = (7, 7, 3), 7
+"""Of every MiniGrid environment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentVariant:
+    """One line of a figure: a memory, and how the agent is trained."""
+
+    name: str
+    label: str
+    cell: CellConfig
+    memory: bool = True
+    learning_rate: float = 0.001
+    sparsity_weight: float = 0.0
+    dashed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentView:
+    """One figure or table: success or reward over frames, or how trained agents do elsewhere."""
+
+    kind: str
+    title: str
+    artefact: str
+    metrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """The world that all experiments with agents share."""
+
+    name: str = "minigrid"
+    title: str = "MiniGrid"
+    effect_share: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentExperiment:
+    """A question of the paper about agents.
+
+    Attributes:
+        environment: where they are trained.
+        transfers: larger environments in which they are tried out too, without training there.
+        frames: in the profile ``paper``; the paper's text does not say how many it used.
+        seeds: how many random seeds the paper used.
+    """
+
+    id: str
+    title: str
+    question: str
+    claim: str
+    environment: str
+    transfers: tuple[str, ...] = ()
+    frames: int
+    variants: tuple[AgentVariant, ...]
+    views: tuple[AgentView, ...]
+    seeds: int = 10
+    scenario: Suite = Suite()
+    paper: dict[tuple[str, str], Any] = field(default_factory=dict)
+    plans: bool = False
+
+    @property
+    def artefacts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(view.artefact for view in self.views))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentRun:
+    """One training run of an agent, completely: equal configurations are the same run.
+
+    ``profile`` is the name under which it was planned, and no part of what makes runs equal.
+    """
+
+    scenario: str
+    preset: Preset
+    profile: str
+    environment: str
+    transfers: tuple[str, ...]
+    agent: ActorCriticConfig
+    ppo: PPOConfig
+    frames: int
+    evaluate_every: int
+    trials: int
+    seed: int
+
+    @property
+    def memory_name(self) -> str:
+        return self.agent.cell.name if self.agent.memory else "none"
+
+    @property
+    def directory_name(self) -> str:
+        return f"{self.scenario}/{self.memory_name}-seed{self.seed}-{self.group}"
+
+    @property
+    def group(self) -> str:
+        """What runs that differ in their seed only have in common."""
+        return content_hash(replace(self, seed=0, profile=""))
+
+    @property
+    def length(self) -> int:
+        """How long the run is, in what its progress is counted in."""
+        return self.updates * self.ppo.frames
+
+    @property
+    def updates(self) -> int:
+        return -(-self.frames // self.ppo.frames)
+
+    @property
+    def gradient_steps(self) -> int:
+        return self.updates * self.ppo.epochs * self.ppo.frames // self.ppo.batch_size
+
+
+def plan_agent_run(
+    experiment: AgentExperiment,
+    variant: AgentVariant,
+    *,
+    seed: int,
+    profile: Profile,
+    preset: Preset = "text",
+    frames: int | None = None,
+) -> AgentRun:
+    """The run that trains one variant of an experiment with one seed."""
+    if frames is not None and frames < 1:
+        raise ValueError(f"frames is {frames}; expected at least 1")
+    own_frames = profile.scale_frames(experiment.frames) if frames is None else frames
+    agent, ppo = agent_configs(variant.cell, preset=preset, memory=variant.memory)
+    ppo = replace(ppo, learning_rate=variant.learning_rate, sparsity_weight=variant.sparsity_weight)
+    updates = -(-own_frames // ppo.frames)
+    return AgentRun(
+        scenario=experiment.scenario.name,
+        preset=preset,
+        profile=profile.name if frames is None else f"{profile.name}, {frames} frames",
+        environment=experiment.environment,
+        transfers=experiment.transfers,
+        agent=agent,
+        ppo=ppo,
+        frames=own_frames,
+        evaluate_every=max(1, updates // profile.trial_points),
+        trials=profile.episodes,
+        seed=seed,
+    )
+
+
+def agent_configs(
+    cell: CellConfig,
+    *,
+    preset: Preset = "text",
+    memory: bool = True,
+    observation_shape: tuple[int, ...] = OBSERVATION_SHAPE,
+    actions: int = ACTIONS,
+    continuous: bool = False,
+) -> tuple[ActorCriticConfig, PPOConfig]:
+    """An agent and its training, in the controlled setting or with the confounds of the authors' code.
+
+    ``reference``: all linear layers begin with normalised rows, which reaches GateL0RD but not the LSTM; gate noise is
+    drawn afresh in the update; the time limit ends episodes as if nothing came after it; and Adam's ε is the default of
+    the implementation that the paper cites, 1e-8, where its text has 1e-4.
+    """
+    reference = preset == "reference"
+    agent = ActorCriticConfig(
+        observation_shape=observation_shape,
+        actions=actions,
+        continuous=continuous,
+        cell=cell,
+        memory=memory,
+        normalized_rows="all" if reference else "heads",
+    )
+    ppo = PPOConfig(
+        gate_noise="fresh" if reference else "kept",
+        bootstrap_timeouts=not reference,
+        epsilon=1e-8 if reference else 1e-4,
+        sparsity_weight=0.01 if memory and cell.name == "gatel0rd" else 0.0,
+    )
+    return agent, ppo
