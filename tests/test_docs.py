@@ -11,6 +11,7 @@ import pytest
 
 from gatel0rd.analysis.records import load_records
 from gatel0rd.config import from_json
+from gatel0rd.experiments.agents import AgentRun
 from gatel0rd.experiments.registry import RunConfig, experiments
 from gatel0rd.experiments.report import make_report
 
@@ -41,8 +42,10 @@ def test_the_paper_map_names_what_exists():
     text = (ROOT / "docs" / "paper_map.md").read_text()
     for experiment_id in experiments():
         assert f"`{experiment_id}`" in text
-    assert set(re.findall(r"`((?:rrc|billiard|shepherd|fetch|fetch-diverse)/[a-z0-9-]+)`", text)) <= set(experiments())
-    rooms = r"`((?:functional|cells|training|models|envs|nn|planning|data)(?:\.\w+)+)`"
+    assert set(re.findall(r"`((?:rrc|billiard|shepherd|fetch|fetch-diverse|minigrid)/[a-z0-9-]+)`", text)) <= set(
+        experiments()
+    )
+    rooms = r"`((?:functional|cells|config|training|models|envs|nn|planning|data)(?:\.\w+)+)`"
     for path in set(re.findall(rooms, text)):
         parts = path.split(".")
         for length in range(len(parts), 0, -1):
@@ -59,7 +62,7 @@ def test_the_committed_records_make_a_report(tmp_path):
     shown = ("rrc/planning", "shepherd/planning", "billiard/gating", "fetch/gating")  # make docs shows all
     page = make_report([ROOT / "results"], tmp_path, shown).read_text()
     for record in load_records([ROOT / "results"]):
-        run = from_json(RunConfig, record.run)
+        run = from_json(AgentRun if "frames" in record.run else RunConfig, record.run)
         assert record.path.parent.name == run.directory_name.partition("/")[2] and record.group == run.group
     for scenario in ("Robot Remote Control", "Billiard Ball", "Shepherd", "Fetch Pick&amp;Place"):
         assert scenario in page

@@ -15,13 +15,13 @@ from gatel0rd.experiments.catalogue import catalogue
 from gatel0rd.experiments.execute import curves, exclusive, execute, measure_again, rounded
 from gatel0rd.experiments.planning import plan_over_training
 from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.registry import RunConfig, experiments, find, is_planned, plan
+from gatel0rd.experiments.registry import RunConfig, find, is_planned, plan, world_experiments
 from gatel0rd.experiments.report import make_report
 from gatel0rd.experiments.runner import Work, remaining_seconds, run_all
 from gatel0rd.files import FileError
 from gatel0rd.models import load_model
 
-IDS = list(experiments())
+IDS = list(world_experiments())
 
 
 class Silent:

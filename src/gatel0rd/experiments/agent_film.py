@@ -66,11 +66,12 @@ def film_agent(
     pictures.append((fitted(env.render()), view_of(env)))
     env.close()
     frames = []
+    brightest = max([0.01, *(np.abs(numbers).max() for numbers in latents if numbers is not None)])
     for t, (scene, view) in enumerate(pictures):
         now = min(t, len(rewards) - 1)
         title = f"{environment}, t = {t}" + (f", reward {total:.2f}" if t == len(rewards) else "")
         scenes = [scene] if view is None else [scene, view]
-        frames.append(compose(scenes, title, name, latents[: now + 1], gates[: now + 1], len(rewards)))
+        frames.append(compose(scenes, title, name, latents[: now + 1], gates[: now + 1], len(rewards), brightest))
         on_frame(t + 1, len(pictures))
     write_film(frames, out)
     return total, len(rewards)
@@ -91,8 +92,19 @@ def fitted(picture: Any) -> Frame:
     return np.asarray(image.resize((width, SCENE_HEIGHT), Image.Resampling.LANCZOS), dtype=np.uint8)
 
 
-def compose(scenes: list[Frame], title: str, name: str, latents: list[Any], gates: list[Any], steps: int) -> Frame:
-    """Titles, scenes side by side, and below them memory and gates: a row per dimension, a column per step."""
+def compose(
+    scenes: list[Frame],
+    title: str,
+    name: str,
+    latents: list[Any],
+    gates: list[Any],
+    steps: int,
+    brightest: float,
+) -> Frame:
+    """Titles, scenes side by side, and below them memory and gates: a row per dimension, a column per step.
+
+    ``brightest``: the number that gets the full colour.
+    """
     from PIL import Image, ImageDraw, ImageFont
 
     between = np.full((SCENE_HEIGHT, GAP, 3), 255, dtype=np.uint8)
@@ -101,7 +113,7 @@ def compose(scenes: list[Frame], title: str, name: str, latents: list[Any], gate
     row = np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=255)
     panels: list[tuple[str, NDArray[np.uint8]]] = []
     if latents[0] is not None:
-        panels.append((f"memory of {name}", colored(np.stack(latents, axis=1))))
+        panels.append((f"memory of {name}", colored(np.stack(latents, axis=1) / brightest)))
     if gates[0] is not None:
         share = np.mean(gates)
         lit = np.where(np.stack(gates, axis=1)[..., None], HIGH, MIDDLE).astype(np.uint8)
