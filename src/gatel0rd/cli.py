@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
-from gatel0rd.config import Preset
+from gatel0rd.config import AgentPreset, Preset
 
 console = Console(soft_wrap=not sys.stdout.isatty())
 
@@ -73,7 +73,10 @@ def run(
     profile: Annotated[str, arg(metavar="P", help="How large: smoke, demo, quick or paper.")] = "quick",
     seeds: SeedList = "0-1",
     cells: CellList = None,
-    preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
+    preset: Annotated[
+        AgentPreset,
+        arg(help="The paper's text, or the authors' code where the two differ; tuned: for agents, fewer frames."),
+    ] = "text",
     epochs: Annotated[int | None, arg(metavar="N", help="Train this many epochs instead of the profile's.")] = None,
     frames: Annotated[int | None, arg(metavar="N", help="Train agents on this many frames instead.")] = None,
     workers: Annotated[int | None, arg(metavar="N", help="Runs side by side; one per core if not given.")] = None,
@@ -277,7 +280,10 @@ def rl_train(
     hidden_size: Annotated[int, arg(metavar="H", help="Size of the memory.")] = 64,
     learning_rate: Annotated[float, arg(metavar="R", help="Of Adam.")] = 0.001,
     sparsity: Annotated[float, arg(metavar="L", help="Weight of open gates in the loss, for GateL0RD.")] = 0.01,
-    preset: Annotated[Preset, arg(help="A controlled setting, or the authors' code with its confounds.")] = "text",
+    preset: Annotated[
+        AgentPreset,
+        arg(help="A controlled setting; the authors' code with its confounds; or controlled, for few frames."),
+    ] = "tuned",
     backend: Annotated[
         Literal["auto", "gymnasium", "envpool"], arg(help="Who runs the environments; auto: EnvPool for MiniGrid.")
     ] = "auto",

@@ -12,6 +12,7 @@ CellName = Literal["gatel0rd", "elman", "gru", "lstm", "clockwork"]
 GateName = Literal["retanh", "sigmoid", "heaviside"]
 PenaltyName = Literal["l0", "l1", "l2", "squared_mean"]
 Preset = Literal["text", "reference"]
+AgentPreset = Literal["text", "reference", "tuned"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import torch
 
 import gatel0rd
 from gatel0rd.analysis.records import processor, wilson
-from gatel0rd.config import ActorCriticConfig, CellConfig, Preset, from_json, to_json
+from gatel0rd.config import ActorCriticConfig, AgentPreset, CellConfig, from_json, to_json
 from gatel0rd.engine import status
 from gatel0rd.envs.vectors import BackendName, make_vector
 from gatel0rd.experiments.agent_film import film_agent
@@ -92,7 +92,7 @@ def plan_single(
     hidden_size: int = 64,
     learning_rate: float = 0.001,
     sparsity_weight: float = 0.01,
-    preset: Preset = "text",
+    preset: AgentPreset = "text",
     backend: BackendName = "auto",
 ) -> AgentRun:
     """A run in any environment, with the paper's training; ``cell`` may be ``none``."""

@@ -93,6 +93,7 @@ PROFILES = {
             evaluations=25,
             course_episodes=30,
             frame_share=0.5,
+            trial_points=5,
         ),
         Profile(name="paper", description="the paper's scale"),
     )

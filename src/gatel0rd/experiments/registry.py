@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from gatel0rd.config import (
+    AgentPreset,
     CellConfig,
     CellName,
     DataRecipe,
@@ -278,7 +279,7 @@ def plan_any(
     *,
     seed: int,
     profile: Profile,
-    preset: Preset,
+    preset: AgentPreset,
     length: int | None,
 ) -> AnyRun:
     """The run of one variant and seed; ``length`` replaces the profile's number of epochs or frames."""
@@ -286,6 +287,8 @@ def plan_any(
         assert isinstance(variant, AgentVariant)
         return plan_agent_run(experiment, variant, seed=seed, profile=profile, preset=preset, frames=length)
     assert isinstance(variant, Variant)
+    if preset == "tuned":
+        raise ValueError(f"the preset tuned is for agents; {experiment.id} has text and reference")
     return plan_run(experiment, variant, seed=seed, profile=profile, preset=preset, epochs=length)
 
 
@@ -295,7 +298,7 @@ def plan(
     profile: str,
     seeds: Sequence[int],
     cells: Sequence[str] | None = None,
-    preset: Preset = "text",
+    preset: AgentPreset = "text",
     epochs: int | None = None,
     frames: int | None = None,
 ) -> list[AnyRun]:

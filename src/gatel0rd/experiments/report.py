@@ -10,7 +10,7 @@ from gatel0rd import __version__
 from gatel0rd.analysis import figures, tables
 from gatel0rd.analysis.page import Block, Picture, Section, page
 from gatel0rd.analysis.records import Line, Record, load_records
-from gatel0rd.config import Preset
+from gatel0rd.config import AgentPreset
 from gatel0rd.experiments.agents import AgentExperiment, AgentView
 from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.registry import AnyExperiment, View, experiments, find, plan_any
@@ -33,7 +33,7 @@ class Answer:
 
     experiment: AnyExperiment
     profile: str
-    preset: Preset
+    preset: AgentPreset
     lines: Sequence[Line]
 
     @property
@@ -58,9 +58,10 @@ def answers(chosen: Sequence[AnyExperiment], records: Sequence[Record], *, named
     Experiments that were not asked for by name appear only if there is something to compare.
     """
     found: list[Answer] = []
-    scales = {(record.run["profile"], record.run["preset"], record.length) for record in records}
     for experiment in chosen:
         own = []
+        related = [record for record in records if record.run["scenario"] == experiment.scenario.name]
+        scales = {(record.run["profile"], record.run["preset"], record.length) for record in related}
         for profile, preset, length in sorted(scales, key=lambda scale: -scale[2]):
             base, comma, _ = profile.partition(",")
             lines = []
