@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gatel0rd.cli import main
-from gatel0rd.config import from_json
+from gatel0rd.config import from_json, to_json
 from gatel0rd.experiments.agents import AgentRun
 from gatel0rd.experiments.execute_agent import evaluate_agent, execute_agent, learning_curves, load_agent, plan_single
 from gatel0rd.experiments.minigrid import EXPERIMENTS
@@ -174,9 +174,37 @@ def test_training_again_keeps_what_is_finished_and_refuses_what_differs(trained,
     run = plan_single("MiniGrid-Empty-5x5-v0", "none", frames=2048, seed=0, backend="gymnasium")
     assert run.memory_name == "none" and run.ppo.sparsity_weight == 0
     (tmp_path / "half").mkdir()
-    (tmp_path / "half" / "config.json").write_text("{}")
+    written = json.dumps(to_json(replace(run, seed=3)))
+    (tmp_path / "half" / "config.json").write_text(written)
     with pytest.raises(FileError, match="unfinished run; continue it with --resume"):
         execute_agent(run, tmp_path / "half")
+    with pytest.raises(FileError, match="unfinished run with another seed; give the same"):
+        execute_agent(run, tmp_path / "half", resume=True)
+    assert (tmp_path / "half" / "config.json").read_text() == written
+
+
+def test_continuous_agents_are_filmed_and_what_is_not_drawn_is_refused_at_once(tmp_path):
+    run = plan_single("Pendulum-v1", "gru", frames=2048, seed=0)
+    directory = execute_agent(run, tmp_path / "pendulum")
+    film = tmp_path / "pendulum.webp"
+    outcome = evaluate_agent(directory, environment=None, episodes=1, seed=0, film=film)
+    assert film.exists() and outcome["length"] == 200
+    recall = execute_agent(plan_single("gatel0rd/Recall-v0", "gru", frames=2048, seed=0), tmp_path / "recall")
+    with pytest.raises(ValueError, match="does not draw itself; leave out the film"):
+        evaluate_agent(recall, environment=None, episodes=10**9, seed=0, film=film)
+
+
+def test_curves_of_seeds_that_share_no_point_are_drawn(tmp_path):
+    from gatel0rd.analysis.figures import close, curves
+    from gatel0rd.analysis.records import Line, Record
+
+    records = [
+        Record(tmp_path, {"run": {"frames": 9, "seed": k}, "curves": {"frames": [1, 2], "success": values}})
+        for k, values in enumerate(([0.5, None], [None, 0.7]))
+    ]
+    line = Line("a", "A", "gru", records)
+    assert line.curve("success")[0] == [1, 2] and line.curve("nothing") is None
+    close(curves([line], "success", title="", ylabel="", log=False))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from gatel0rd.envs.vectors import make_vector
 from gatel0rd.functional import generalized_advantages
 from gatel0rd.models.actor_critic import ActorCritic, Choices, Pulls
 from gatel0rd.models.encoders import GridEncoder, VectorEncoder
+from gatel0rd.training import TrainingError
 from gatel0rd.training.agents import AgentTrainer, describe
 from gatel0rd.training.ppo import Actor, Batch, Learner, batches, chunk_starts, judge_chunks, loss_terms
 
@@ -169,6 +170,9 @@ def test_rows_begin_normalized_where_they_should():
         return torch.cat([layer.weight.norm(dim=1) for layer in layers])
 
     ones = torch.ones(())
+    plain, reference = (agent("lstm", normalized_rows=rows) for rows in ("heads", "all"))
+    for ours, theirs in zip(plain.memory.parameters(), reference.memory.parameters(), strict=True):
+        assert torch.equal(ours, theirs)  # the confound: an LSTM has no linear layers
     for rows, heads, memory in (("heads", True, False), ("all", True, True), ("none", False, False)):
         made = agent(normalized_rows=rows)
         assert torch.allclose(lengths(made.heads), ones) == heads
@@ -197,15 +201,16 @@ def test_choices_and_pulls_are_the_distributions_they_claim():
 # ---- chunks ----
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 8])
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("noise", ["kept", "none"])
-def test_the_first_pass_reproduces_what_was_stored_to_the_bit(cell, noise):
-    made, config = recall_agent(cell), replace(SMALL, gate_noise=noise)
+def test_the_first_pass_reproduces_what_was_stored_to_the_bit(cell, noise, chunk):
+    made, config = recall_agent(cell), replace(SMALL, gate_noise=noise, chunk=chunk)
     rollout, _ = collected(made, config)
     assert rollout.starts[1:].any()  # episodes begin inside of chunks
     for shifted in (False, True):
-        times, columns = chunk_starts(config, 3, shifted=shifted)
-        assert len(times) == 3 * (1 if shifted else 2)
+        times, columns = chunk_starts(config, 3, shifted=shifted and chunk > 1)
+        assert len(times) == 3 * (16 // chunk - (shifted and chunk > 1))
         batch = Batch(times, columns, times + torch.arange(config.chunk)[:, None])
         kept = None if rollout.noise is None else batch.of(rollout.noise)
         memories = [memory.clone() for memory in rollout.memories]
@@ -329,7 +334,6 @@ def test_open_gates_cost():
 def test_timeouts_are_not_ends_unless_asked_for():
     config = replace(SMALL, steps=24, chunk=8, gate_noise="none")
     for bootstrap in (True, False):
-        made = agent("gru", shape=(4,), actions=2)
         vector = make_vector("CartPole-v1", 3, backend="gymnasium", max_episode_steps=5)
         made = agent("gru", shape=vector.observation_shape, actions=2)
         rollout, episodes = Actor(made, vector, seed=0).collect(
@@ -383,17 +387,17 @@ def test_continuous_actions_stay_inside_their_bounds():
 def recall_success(tmp_path, cell, *, memory=True):
     vector = make_vector("gatel0rd/Recall-v0", 1)
     config = replace(describe(vector), cell=CellConfig(name=cell, hidden_size=32), memory=memory)
-    ppo = PPOConfig(steps=64, chunk=32, batch_size=512, learning_rate=0.004)
-    trainer = AgentTrainer(
-        "gatel0rd/Recall-v0", config, ppo, frames=160_000, seed=0, directory=tmp_path / f"{cell}{memory}"
+    ppo = PPOConfig(
+        steps=64, learning_rate=0.003, epsilon=1e-8, clip_norm=0.5, entropy_weight=0.003, sparsity_weight=0.001
     )
+    trainer = AgentTrainer("gatel0rd/Recall-v0", config, ppo, frames=100_000, seed=0, directory=tmp_path)
     trainer.run()
-    return np.mean([metrics["rewarded"] for metrics in trainer.history[-15:]])
+    return np.mean([metrics["rewarded"] for metrics in trainer.history[-12:]])
 
 
-@pytest.mark.parametrize("cell", ["gatel0rd", "lstm"])
-def test_only_a_memory_recalls(tmp_path, cell):
-    assert recall_success(tmp_path, cell) > 0.95
+@pytest.mark.parametrize(("cell", "least"), [("gatel0rd", 0.95), ("lstm", 0.75)])
+def test_only_a_memory_recalls(tmp_path, cell, least):
+    assert recall_success(tmp_path, cell) > least
 
 
 def test_without_a_memory_nothing_is_recalled(tmp_path):
@@ -429,7 +433,7 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path, cell, monkeypat
         return [{name: value for name, value in line.items() if name != "seconds"} for line in history]
 
     assert without_time(whole.history) == without_time(resumed.history)
-    with pytest.raises(ValueError, match="another environment, agent, configuration or seed"):
+    with pytest.raises(ValueError, match="another environment, backend, agent, configuration or seed"):
         AgentTrainer(
             "CartPole-v1",
             describe(make_vector("CartPole-v1", 1)),
@@ -446,7 +450,67 @@ def test_an_agent_for_another_environment_is_refused(tmp_path):
         AgentTrainer("CartPole-v1", replace(config, actions=5), SMALL, frames=48, seed=0, directory=tmp_path)
 
 
+def test_trials_do_not_change_training(tmp_path):
+    vector = make_vector("gatel0rd/Recall-v0", 1)
+    config = replace(describe(vector), cell=CellConfig(name="gatel0rd", hidden_size=6))
+    agents = []
+    for name, options in (("without", {}), ("with", {"evaluations": ["gatel0rd/Recall-v0"], "evaluate_every": 1})):
+        trainer = AgentTrainer(
+            "gatel0rd/Recall-v0", config, SMALL, frames=3 * 48, seed=0, directory=tmp_path / name, trials=4, **options
+        )
+        agents.append(trainer.run())
+    assert len(trainer.history[-1]["evaluation"]["gatel0rd/Recall-v0"]) == 4
+    for ours, theirs in zip(agents[0].parameters(), agents[1].parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_loss_that_is_no_number_stops_training(tmp_path, monkeypatch):
+    vector = make_vector("gatel0rd/Recall-v0", 1)
+    trainer = AgentTrainer("gatel0rd/Recall-v0", describe(vector), SMALL, frames=48, seed=0, directory=tmp_path)
+    monkeypatch.setattr(trainer.learner, "update", lambda rollout, generator: {"policy": float("nan")})
+    with pytest.raises(TrainingError, match="no longer a number after 48 frames; lower the learning rate"):
+        trainer.run()
+
+
+def test_replaced_gradients_are_noticed():
+    made = recall_agent()
+    rollout, _ = collected(made)
+    learner = Learner(made, SMALL)
+    made.zero_grad()
+    with pytest.raises(RuntimeError, match="gradients were replaced"):
+        learner.update(rollout, torch.Generator().manual_seed(0))
+
+
+def test_hooks_on_the_encoder_are_called():
+    made, seen = recall_agent(), []
+    made.encoder.register_forward_hook(lambda *call: seen.append(call))
+    made(torch.rand(2, 3, 4), made.initial_state(3))
+    assert len(seen) == 1
+
+
+def test_an_engine_in_pytorch_learns_the_same():
+    results = []
+    for engine in ("native", "torch"):
+        made = recall_agent(engine=engine).double()
+        rollout, _ = collected(made)
+        learner = Learner(made, SMALL)
+        learner.update(rollout, torch.Generator().manual_seed(0))
+        results.append((list(made.parameters()), learner.moments()))
+    for ours, theirs in zip(results[0][0], results[1][0], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-8)
+    assert results[0][1][0] == results[1][1][0]
+    torch.testing.assert_close(results[0][1][1], results[1][1][1], rtol=1e-5, atol=1e-10)
+
+
 def test_configurations_are_checked():
+    with pytest.raises(ValueError, match="expected an even number"):
+        PPOConfig(chunk=1 + 2, steps=6, batch_size=6)
+    with pytest.raises(ValueError, match="gate_noise is 'Fresh'; expected none, kept or fresh"):
+        PPOConfig(gate_noise="Fresh")
+    with pytest.raises(ValueError, match="learning_rate is 0"):
+        PPOConfig(learning_rate=0)
+    with pytest.raises(ValueError, match="normalized_rows is 'head'"):
+        agent(normalized_rows="head")
     with pytest.raises(ValueError, match="chunks have 32 steps; expected a divisor"):
         PPOConfig(steps=100)
     with pytest.raises(ValueError, match=r"discount is 1\.5"):

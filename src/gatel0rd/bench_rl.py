@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,26 +23,24 @@ CONFIG = PPOConfig()
 Work = Callable[[], object]
 
 
-def ours(backend: BackendName, cell: CellName = "lstm") -> Work:
-    """Our loop: one rollout and its update."""
-    from dataclasses import replace
-
+def agent_at_work(backend: BackendName, cell: CellName) -> tuple[Actor, Learner, torch.Generator]:
+    """Our agent in its environments, and who improves it."""
     vector = make_vector(ENVIRONMENT, CONFIG.environments, backend=backend)
     agent = ActorCritic(replace(describe(vector), cell=CellConfig(name=cell, hidden_size=64)))
-    actor, learner, generator = Actor(agent, vector, seed=0), Learner(agent, CONFIG), torch.Generator().manual_seed(0)
+    return Actor(agent, vector, seed=0), Learner(agent, CONFIG), torch.Generator().manual_seed(0)
+
+
+def ours(backend: BackendName, cell: CellName = "lstm") -> Work:
+    """Our loop: one rollout and its update."""
+    actor, learner, generator = agent_at_work(backend, cell)
     return lambda: learner.update(actor.collect(CONFIG, generator)[0], generator)
 
 
 def shares(backend: BackendName, cell: CellName = "lstm", rounds: int = 8) -> dict[str, float]:
     """Where our time goes: shares of environments, the rest of acting, and the update."""
-    import time
-    from dataclasses import replace
-
-    vector = make_vector(ENVIRONMENT, CONFIG.environments, backend=backend)
-    agent = ActorCritic(replace(describe(vector), cell=CellConfig(name=cell, hidden_size=64)))
-    actor, learner, generator = Actor(agent, vector, seed=0), Learner(agent, CONFIG), torch.Generator().manual_seed(0)
+    actor, learner, generator = agent_at_work(backend, cell)
     spent = {"environments": 0.0, "collect": 0.0, "update": 0.0}
-    step = vector.step
+    step = actor.vector.step
 
     def timed(actions: Any) -> Any:
         began = time.perf_counter()
@@ -48,7 +48,7 @@ def shares(backend: BackendName, cell: CellName = "lstm", rounds: int = 8) -> di
         spent["environments"] += time.perf_counter() - began
         return result
 
-    vector.step = timed  # type: ignore[method-assign]
+    actor.vector.step = timed  # type: ignore[method-assign]
     for number in range(rounds):
         if number == 2:
             spent = dict.fromkeys(spent, 0.0)

@@ -283,7 +283,7 @@ def rl_train(
     preset: Annotated[
         AgentPreset,
         arg(help="A controlled setting; the authors' code with its confounds; or controlled, for few frames."),
-    ] = "tuned",
+    ] = "text",
     backend: Annotated[
         Literal["auto", "gymnasium", "envpool"], arg(help="Who runs the environments; auto: EnvPool for MiniGrid.")
     ] = "auto",
@@ -307,7 +307,7 @@ def rl_train(
     )
     directory = out or Path("runs/rl") / f"{environment.replace('/', '-')}-{cell}-seed{seed}"
     with LiveDisplay(1, console) as display:
-        display.started(0, run)
+        display.started(0, run, directory)
         execute_agent(
             run,
             directory=directory,
@@ -316,7 +316,8 @@ def rl_train(
             on_update=lambda metrics: display.progressed(0, metrics),
         )
         display.ended(0, None)
-    console.print(f"Try it out: gatel0rd rl eval {directory} --render agent.gif")
+    film = " --render agent.gif" if environment.startswith("MiniGrid-") else ""
+    console.print(f"Try it out: gatel0rd rl eval {directory}{film}")
 
 
 def rl_eval(
@@ -507,7 +508,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from error
     except KeyboardInterrupt:
         console.print(
-            "interrupted; a `gatel0rd run` goes on from its last checkpoints with --resume, data from their last part"
+            "interrupted; `gatel0rd run` and `rl train` go on from their last checkpoints with --resume, "
+            "data from their last part"
         )
         raise SystemExit(130) from None
 

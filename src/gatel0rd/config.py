@@ -99,7 +99,8 @@ class PPOConfig:
         clip: how far the ratio of probabilities may go before it stops to count.
         clip_values: whether values are clipped in the same way.
         normalize_advantages: whether advantages of a batch get mean 0 and deviation 1.
-        refresh_memories: whether memories in the middle of chunks are replaced by those of the newest weights.
+        refresh_memories: whether memories in the middle of chunks are replaced by those of the newest weights, for the
+            shifted chunks that begin there.
         shift_chunks: whether every other epoch cuts half a chunk later.
         bootstrap_timeouts: whether the value of what comes next counts where only the time limit ended an episode.
         gate_noise: of GateL0RD: ``none``; drawn while acting and ``kept`` for the update, so that an unchanged network
@@ -137,6 +138,13 @@ class PPOConfig:
                 f"chunks have {self.chunk} steps; expected a divisor of the {self.steps} steps of a rollout and of the "
                 f"batch size {self.batch_size}"
             )
+        if self.chunk > 1 and self.chunk % 2:
+            raise ValueError(f"chunks have {self.chunk} steps; expected an even number, they are shifted by half")
+        if self.gate_noise not in ("none", "kept", "fresh"):
+            raise ValueError(f"gate_noise is {self.gate_noise!r}; expected none, kept or fresh")
+        for name in ("learning_rate", "clip", "clip_norm"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected a number above 0")
         for name in ("discount", "trace"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected 0 to 1")

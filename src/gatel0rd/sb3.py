@@ -56,7 +56,7 @@ class MemoryPolicy(RecurrentActorCriticPolicy):
 
     Args:
         cell: ``gatel0rd``, ``gru``, ``elman`` or ``lstm``.
-        sparsity_weight: λ, of open gates in the loss.
+        sparsity_weight: λ, of open gates in the loss; steps with which sb3-contrib pads sequences count too.
         gate_noise: standard deviation of the gate noise in updates. Acting has none, so that with noise the ratios of
             PPO do not begin at 1.
         further: as of ``RecurrentActorCriticPolicy``; ``lstm_hidden_size`` and ``n_lstm_layers`` are the memory's.

@@ -141,7 +141,7 @@ def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: 
         mean = np.array([summary.mean for summary in summaries])
         deviation = np.array([summary.deviation for summary in summaries])
         color = color_of(line, lines)
-        seeds = summaries[0].seeds
+        seeds = max(summary.seeds for summary in summaries)
         label = f"{line.label} ({seeds} seed{'s' if seeds > 1 else ''})"
         axes.plot(epochs, mean, "--" if line.dashed else "-", color=color, linewidth=1.6, label=label)
         if seeds > 1:

@@ -95,13 +95,13 @@ class Line:
         return summarise(values)
 
     def curve(self, metric: str) -> tuple[list[int], list[Summary]] | None:
-        """Mean and deviation over seeds at every evaluated epoch that all seeds share."""
+        """Mean and deviation at every evaluated epoch, over the seeds that have a value there."""
         found = [curve for record in self.records if (curve := record.curve(metric)) is not None]
         if not found:
             return None
         by_epoch = [dict(zip(*curve, strict=True)) for curve in found]
-        epochs = sorted(set.intersection(*(set(values) for values in by_epoch)))
-        summaries = [summarise([values[epoch] for values in by_epoch]) for epoch in epochs]
+        epochs = sorted(set.union(*(set(values) for values in by_epoch)))
+        summaries = [summarise([values[epoch] for values in by_epoch if epoch in values]) for epoch in epochs]
         return epochs, [summary for summary in summaries if summary is not None]
 
 

@@ -228,12 +228,13 @@ class ProgramCache(dict[Hashable, Compiled | None]):
         return self[key]
 
 
-def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Module) -> bool:
+def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Module, *, called: bool = True) -> bool:
     """Whether the compiled engine takes these tensors and this module with its parameters; asked for by name, a reason
     against is an error.
 
     ``module`` is what would run as a program: hooks inside it, or a cell whose step was overridden without its program,
     would not be seen.
+    ``called``: whether it is inside of the module's own call, which sees to the module's own hooks.
     """
     native.check_name(engine)
     if engine == "torch":
@@ -245,7 +246,7 @@ def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Mod
         return False
     parts = list(_parts(module))
     parameters = [parameter for part in parts for parameter in part._parameters.values() if parameter is not None]
-    reason = _against([*tensors, *parameters]) or _against_modules(parts)
+    reason = _against([*tensors, *parameters]) or _against_modules(parts, called)
     if reason and engine == "native":
         raise native.EngineUnavailableError(f"engine='native' cannot be used: {reason}; choose engine='auto'")
     return not reason
@@ -280,9 +281,9 @@ def _parts(module: nn.Module) -> Iterator[nn.Module]:
             yield from _parts(part)
 
 
-def _against_modules(parts: Sequence[nn.Module]) -> str:
+def _against_modules(parts: Sequence[nn.Module], called: bool) -> str:
     for index, part in enumerate(parts):
-        if index > 0 and (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks):
+        if (index > 0 or not called) and (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks):
             return f"{type(part).__name__} has hooks"
         if isinstance(part, Cell) and not _program_is_current(type(part)):
             return f"{type(part).__name__} overrides forward but not program"

@@ -33,7 +33,7 @@ def run_frames(
 ) -> tuple[Tensor, ...]:
     """The module's outputs, from the compiled engine where it can run. Shape: [N, F] -> [N, ·] each."""
     count = len(frames)
-    if count and can_run(engine, [frames], module):
+    if count and can_run(engine, [frames], module, called=False):
         compiled = cache.get_or_make(type(module).__name__, lambda: _program(module), engine)
         if compiled is not None:
             lanes = LANES if count % LANES == 0 else count

@@ -25,10 +25,11 @@ class FlatAdam:
         self.gradient, self.mean, self.square = (torch.zeros_like(self.flat) for _ in range(3))
         self.wide = self.flat.dtype == torch.float64
         self.updates = 0
-        self.clears = gradients
+        self.views: list[tuple[Tensor, int, int]] = []  # parameters, where they are, where their gradients are
         if gradients:
             for parameter, part in zip(parameters, self.parts(self.gradient, parameters), strict=True):
                 parameter.grad = part
+                self.views.append((parameter, parameter.data_ptr(), part.data_ptr()))
 
     @staticmethod
     def parts(flat: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
@@ -38,6 +39,9 @@ class FlatAdam:
 
     def update(self, *, rate: float, betas: tuple[float, float], epsilon: float, clip: float) -> float:
         """Clip the gradient's norm and take a step of Adam; returns the norm before clipping."""
+        for parameter, place, gradient_place in self.views:
+            if parameter.data_ptr() != place or parameter.grad is None or parameter.grad.data_ptr() != gradient_place:
+                raise RuntimeError("weights or gradients were replaced after training began; make a new optimizer")
         self.updates += 1
         norm: float = native.module().adam(
             self.wide,
@@ -52,7 +56,7 @@ class FlatAdam:
             clip,
             self.updates,
         )
-        if self.clears:
+        if self.views:
             self.gradient.zero_()
         return norm
 

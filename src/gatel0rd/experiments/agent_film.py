@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gatel0rd.envs.vectors import import_packages, observed_space, plain
+from gatel0rd.envs.vectors import import_packages, plain
 from gatel0rd.experiments.animation import GAP, INK, PAPER, SCENE_HEIGHT, STRIP, check_film, write_film
 from gatel0rd.models.actor_critic import ActorCritic
+from gatel0rd.training.ppo import executable
 
 Frame = NDArray[np.uint8]
 TILE, CHART, MOST_FRAMES = 32, 128, 400
@@ -21,26 +22,31 @@ LOW, MIDDLE, HIGH = np.array([47, 111, 167]), np.array([250, 248, 244]), np.arra
 """Colours of a memory's negative, zero and positive numbers."""
 
 
+def drawn_environment(environment: str, out: Path) -> gymnasium.Env[Any, Any]:
+    """An environment that draws itself, for a film that can be written; what stands against it is an error."""
+    check_film(out)
+    import_packages(environment)
+    entry = gymnasium.spec(environment).entry_point
+    kind = gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
+    if "rgb_array" not in getattr(kind, "metadata", {"render_modes": ["rgb_array"]}).get("render_modes", ()):
+        raise ValueError(f"{environment} does not draw itself; leave out the film")
+    return gymnasium.make(environment, render_mode="rgb_array", disable_env_checker=True)
+
+
+@torch.no_grad()
 def film_agent(
     agent: ActorCritic,
-    environment: str,
+    env: gymnasium.Env[Any, Any],
     out: Path,
     *,
     name: str,
     seed: int,
     greedy: bool,
     on_frame: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[float, int]:
-    """Film one episode; returns its reward and its length.
-
-    Long episodes are cut after some hundred steps.
-    """
-    check_film(out)
-    import_packages(environment)
-    env = gymnasium.make(environment, render_mode="rgb_array", disable_env_checker=True)
-    shape = observed_space(environment, env.observation_space)
-    if shape != tuple(agent.config.observation_shape):
-        raise ValueError(f"{environment} shows {shape}; the agent was made for {agent.config.observation_shape}")
+) -> None:
+    """Film one episode in a :func:`drawn_environment`. Long episodes are cut after some hundred steps."""
+    assert env.spec is not None
+    environment = env.spec.id
     generator = torch.Generator().manual_seed(seed)
     act = agent.prepare(starts=False, noise=False)
     seen, _ = env.reset(seed=seed)
@@ -54,12 +60,7 @@ def film_agent(
         pictures.append((fitted(env.render()), view_of(env)))
         latents.append(None if judged.latents is None else judged.latents[0, 0].numpy())
         gates.append(None if judged.gates is None else judged.gates[0, 0].numpy() > 0)
-        action: Any = chosen[0, 0].numpy()
-        if agent.config.continuous:
-            space = env.action_space
-            assert isinstance(space, gymnasium.spaces.Box)
-            action = np.clip(action, space.low, space.high)
-        seen, reward, terminated, truncated, _ = env.step(action if agent.config.continuous else int(action))
+        seen, reward, terminated, truncated, _ = env.step(executable(chosen[0], env.action_space)[0])
         total += float(reward)
         rewards.append(total)
         over = terminated or truncated
@@ -74,7 +75,6 @@ def film_agent(
         frames.append(compose(scenes, title, name, latents[: now + 1], gates[: now + 1], len(rewards), brightest))
         on_frame(t + 1, len(pictures))
     write_film(frames, out)
-    return total, len(rewards)
 
 
 def view_of(env: gymnasium.Env[Any, Any]) -> Frame | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -67,6 +68,7 @@ class LiveDisplay:
         self.places: dict[int, str] = {}
         self.began: dict[int, float] = {}
         self.errors: dict[int, float] = {}
+        self.in_grid: dict[int, bool] = {}
         self.episodes: dict[int, deque[tuple[int, float, float]]] = {}
 
     def __enter__(self) -> LiveDisplay:
@@ -85,8 +87,9 @@ class LiveDisplay:
             self.progress.remove_task(self.data.pop(name))
             self.console.print(f"{name}: {total} sequences", highlight=False)
 
-    def started(self, index: int, run: AnyRun) -> None:
-        self.names[index], self.places[index] = title_of(run), run.directory_name
+    def started(self, index: int, run: AnyRun, place: Path | None = None) -> None:
+        self.names[index], self.places[index] = title_of(run), str(place or run.directory_name)
+        self.in_grid[index] = isinstance(run, AgentRun) and run.environment.startswith("MiniGrid-")
         self.began[index] = time.monotonic()
         self.tasks[index] = self.progress.add_task(self.names[index], total=run.length, state="starting")
 
@@ -107,7 +110,7 @@ class LiveDisplay:
             self.console.print(f"{self.names[index]}: epoch {metrics['epoch']}, {', '.join(parts)}", highlight=False)
 
     def _learned(self, index: int, metrics: dict[str, Any]) -> None:
-        """An agent's update: its success in the last hundred episodes or so."""
+        """An agent's update: success (where a reward means that) and reward over the last 50 updates."""
         seen = self.episodes.setdefault(index, deque(maxlen=50))
         if metrics["episodes"]:
             seen.append((metrics["episodes"], metrics["rewarded"], metrics["return"]))
@@ -115,7 +118,8 @@ class LiveDisplay:
         parts = [f"{metrics['frames'] / metrics['seconds']:.0f} frames/s"]
         if count:
             success, reward = (sum(entry[0] * entry[k] for entry in seen) / count for k in (1, 2))
-            parts = [f"success {success:.0%}", f"reward {reward:.2f}", *parts]
+            parts = [f"reward {reward:.2f}", *parts]
+            parts = [f"success {success:.0%}", *parts] if self.in_grid[index] else parts
         if metrics["open_rate"]:
             parts.append(f"gates {metrics['open_rate']:.1%}")
         self.progress.update(self.tasks[index], completed=metrics["frames"], state="  ".join(parts))

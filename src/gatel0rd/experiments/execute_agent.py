@@ -16,7 +16,7 @@ from gatel0rd.analysis.records import processor, wilson
 from gatel0rd.config import ActorCriticConfig, AgentPreset, CellConfig, from_json, to_json
 from gatel0rd.engine import status
 from gatel0rd.envs.vectors import BackendName, make_vector
-from gatel0rd.experiments.agent_film import film_agent
+from gatel0rd.experiments.agent_film import drawn_environment, film_agent
 from gatel0rd.experiments.agents import AgentRun, agent_configs
 from gatel0rd.experiments.animation import CELL_TITLES
 from gatel0rd.experiments.execute import code_commit, exclusive, one_thread, rounded
@@ -44,10 +44,15 @@ def execute_agent(
             if earlier["group"] != run.group or earlier["run"]["seed"] != run.seed:
                 raise FileError(f"{directory} holds another finished run; choose another directory")
             return directory
-        if (directory / "config.json").exists() and not resume:
-            raise FileError(
-                f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over"
-            )
+        if (directory / "config.json").exists():
+            if not resume:
+                raise FileError(
+                    f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over"
+                )
+            earlier, now = json.loads((directory / "config.json").read_text()), to_json(run)
+            other = [name for name in now if name != "profile" and earlier.get(name) != now[name]]
+            if other:
+                raise FileError(f"{directory} holds an unfinished run with another {', '.join(other)}; give the same")
         write_json(directory / "config.json", to_json(run))
         trainer = AgentTrainer(
             run.environment,
@@ -145,12 +150,13 @@ def evaluate_agent(
     agent, metadata = load_agent(path)
     run = from_json(AgentRun, metadata["run"])
     place = environment or run.environment
+    drawn = None if film is None else drawn_environment(place, film)
     with one_thread(), make_vector(place, min(episodes, TRIALS_AT_ONCE), backend=backend) as vector:
         check_fits(agent.config, vector)
         played = try_out(agent, vector, episodes=episodes, seed=seed, greedy=greedy, on_step=on_episode)
-        if film is not None:
+        if film is not None and drawn is not None:
             name = CELL_TITLES.get(run.memory_name, run.memory_name.upper())
-            film_agent(agent, place, film, name=name, seed=seed, greedy=greedy, on_frame=on_frame)
+            film_agent(agent, drawn, film, name=name, seed=seed, greedy=greedy, on_frame=on_frame)
     low, high = wilson(sum(played.rewarded), episodes)
     return {
         "run": str(directory),

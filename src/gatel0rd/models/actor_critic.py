@@ -124,6 +124,8 @@ class ActorCritic(nn.Module):
     def __init__(self, config: ActorCriticConfig, *, engine: EngineName = "auto") -> None:
         super().__init__()
         check_name(engine)
+        if config.normalized_rows not in ("heads", "all", "none"):
+            raise ValueError(f"normalized_rows is {config.normalized_rows!r}; expected heads, all or none")
         self.config, self.engine = config, engine
         shape = config.observation_shape
         self.encoder: GridEncoder | VectorEncoder = (
@@ -177,7 +179,7 @@ class ActorCritic(nn.Module):
         """
         return self.prepare(starts=starts is not None, noise=noise is not None)(observations, state, starts, noise)
 
-    def prepare(self, *, starts: bool = True, noise: bool = True) -> Act:
+    def prepare(self, *, starts: bool = True, noise: bool = False) -> Act:
         """:meth:`act` for many steps with the same weights, with everything looked up beforehand.
 
         Args:
@@ -209,11 +211,11 @@ class ActorCritic(nn.Module):
             observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
         ) -> Judged:
             sequences = [observations.flatten(1).to(dtype)[None]]  # [N, ...] -> [1, N, size]
-            if use[1]:
-                assert noise is not None
+            if (noise is not None, starts is not None and self.memory is not None) != use[1:]:
+                raise ValueError("starts or noise were announced and not given, or the other way round")
+            if noise is not None:
                 sequences.append(noise[None])
-            if use[2]:
-                assert starts is not None
+            if starts is not None and self.memory is not None:
                 sequences.append(starts.to(dtype)[None, :, None])
             check(sequences, state)
             with torch.no_grad():

@@ -164,8 +164,8 @@ class AgentTrainer:
         arrays, metadata = load_arrays(self.checkpoint_path, kind="checkpoint")
         if metadata["identity"] != self.identity:
             raise FileError(
-                f"{self.checkpoint_path} was written by a run with another environment, agent, configuration or seed; "
-                "use another directory, or delete this one to start over"
+                f"{self.checkpoint_path} was written by a run with another environment, backend, agent, configuration "
+                "or seed; use another directory, or delete this one to start over"
             )
         parts: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
         for key, array in arrays.items():
@@ -206,12 +206,12 @@ def try_out(
     generator = torch.Generator().manual_seed(seed)
     actor = Actor(agent, vector, seed=seed)
     act = agent.prepare(noise=False)
-    open_ones = np.full(vector.count, episodes // vector.count)
-    open_ones[: episodes % vector.count] += 1
+    remaining = np.full(vector.count, episodes // vector.count)
+    remaining[: episodes % vector.count] += 1
     played = Episodes([], [], [])
-    while (open_ones > 0).any():
-        actor.advance(act, generator, greedy=greedy, episodes=played, counted=open_ones > 0)
-        open_ones -= actor.starts
+    while (remaining > 0).any():
+        actor.advance(act, generator, greedy=greedy, episodes=played, counted=remaining > 0)
+        remaining -= actor.starts
         on_step(len(played.returns))
     return played
 

@@ -7,6 +7,7 @@ chunk reset it there.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -100,7 +101,9 @@ class Actor:
             log_probabilities.append(judged.policy.log_probability(chosen))
             values.append(judged.values)
             self.state = judged.state
-            self.observations, rewards[t], terminated, truncated, led_to = self.vector.step(self._executable(chosen[0]))
+            self.observations, rewards[t], terminated, truncated, led_to = self.vector.step(
+                executable(chosen[0], self.vector.action_space)
+            )
             self.starts = ends[t] = terminated | truncated
             if config.bootstrap_timeouts and truncated.any():
                 ended_values[t] = self._value(led_to).numpy() * truncated
@@ -131,7 +134,9 @@ class Actor:
         judged = act(torch.from_numpy(self.observations), self.state, torch.from_numpy(self.starts), None)
         chosen = judged.policy.best() if greedy else judged.policy.sample(generator)
         self.state = judged.state
-        self.observations, rewards, terminated, truncated, _ = self.vector.step(self._executable(chosen[0]))
+        self.observations, rewards, terminated, truncated, _ = self.vector.step(
+            executable(chosen[0], self.vector.action_space)
+        )
         self.starts = terminated | truncated
         self._count(rewards, self.starts, episodes, counted)
         return judged
@@ -140,15 +145,6 @@ class Actor:
         """How good things are now, without acting. Shape: [N, ...] -> [N]."""
         marks = None if starts is None else torch.from_numpy(starts)
         return self.agent.act(torch.from_numpy(observations), self.state, marks).values[0]
-
-    def _executable(self, actions: Tensor) -> np.ndarray:
-        """Actions as the environment takes them: inside its bounds."""
-        space = self.vector.action_space
-        if isinstance(space, spaces.Box):
-            bounded: np.ndarray = np.clip(actions.numpy(), space.low, space.high).astype(space.dtype)
-            return bounded
-        chosen: np.ndarray = actions.numpy()
-        return chosen
 
     def _count(
         self, rewards: np.ndarray, over: np.ndarray, finished: Episodes, counted: np.ndarray | None = None
@@ -160,6 +156,14 @@ class Actor:
             finished.lengths.append(int(self.lengths[index]))
             finished.rewarded.append(bool(rewards[index] > 0))
         self.returns[over], self.lengths[over] = 0.0, 0
+
+
+def executable(actions: Tensor, space: spaces.Space[Any]) -> np.ndarray:
+    """Actions [N] or [N, A] as an environment takes them: inside its bounds."""
+    chosen: np.ndarray = actions.numpy()
+    if isinstance(space, spaces.Box):
+        chosen = np.clip(chosen, space.low, space.high).astype(space.dtype)
+    return chosen
 
 
 @dataclass
@@ -227,11 +231,12 @@ def judge_chunks(agent: ActorCritic, rollout: Rollout, batch: Batch, *, noise: T
     starts = batch.of(rollout.starts)
     state = tuple(memory[place, batch.columns] for memory in rollout.memories)
     judged = agent.judge(features, state, starts, noise)
-    if refresh and judged.outputs is not None and judged.latents is not None:
-        assert agent.memory is not None
+    if refresh and agent.memory is not None:
+        assert judged.outputs is not None and judged.latents is not None
         middle = agent.memory.state_at(judged.outputs[half - 1].detach(), judged.latents[half - 1].detach())
-        for memory, new in zip(rollout.memories, middle or (), strict=middle is not None):
-            memory[place + 1, batch.columns] = new
+        if middle is not None:
+            for memory, new in zip(rollout.memories, middle, strict=True):
+                memory[place + 1, batch.columns] = new
     return judged
 
 

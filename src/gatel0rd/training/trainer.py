@@ -32,7 +32,7 @@ Metrics = dict[str, Any]
 Measure = Callable[[WorldModel, Dataset], dict[str, float]]
 
 
-class TrainingError(RuntimeError):
+class TrainingError(ValueError):
     """Training cannot go on; the message says why and what to do."""
 
 
