@@ -13,18 +13,21 @@ from gatel0rd.files import write_atomically
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
 PICTURES = (
-    ("rrc-generalization", "paper", 1),
-    ("rrc-latents", "paper", 0),
-    ("billiard-scheduled-sampling", "quick", 0),
-    ("billiard-latents", "quick", 0),
-    ("rrc-planning", "paper", 0),
-    ("shepherd-prediction", "quick-1000-epochs", 1),
-    ("shepherd-planning", "quick-1000-epochs", 0),
-    ("shepherd-latents", "quick", 0),
-    ("fetch-generalization", "paper", 1),
-    ("fetch-latents", "paper", 0),
+    ("rrc-generalization", "paper-text", 1),
+    ("rrc-latents", "paper-text", 0),
+    ("billiard-scheduled-sampling", "quick-text", 0),
+    ("billiard-latents", "quick-text", 0),
+    ("rrc-planning", "paper-text", 0),
+    ("shepherd-prediction", "quick-1000-epochs-text", 1),
+    ("shepherd-planning", "quick-1000-epochs-text", 0),
+    ("shepherd-latents", "quick-text", 0),
+    ("fetch-generalization", "paper-text", 1),
+    ("fetch-latents", "paper-text", 0),
+    ("minigrid-doorkey", "quick-1500000-frames-tuned", 0),
+    ("minigrid-red-blue-doors", "quick-1500000-frames-tuned", 0),
+    ("minigrid-zero-shot-doorkey", "quick-1500000-frames-tuned", 0),
 )
-"""Experiment, profile and number of the view of each figure that README and guides show."""
+"""Experiment, profile with preset, and number of the view of each figure that README and guides show."""
 
 
 def experiments_page() -> str:
@@ -108,7 +111,7 @@ def main() -> None:
     shutil.rmtree(report, ignore_errors=True)
     fresh.rename(report)
     for experiment, profile, view in PICTURES:
-        picture = report / "figures" / f"{experiment}-{profile}-text-{view}.png"
+        picture = report / "figures" / f"{experiment}-{profile}-{view}.png"
         shutil.copy(picture, DOCS / "images" / f"{experiment}.png")
 
 

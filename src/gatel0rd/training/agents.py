@@ -21,20 +21,18 @@ from gymnasium import spaces
 from gatel0rd.config import ActorCriticConfig, PPOConfig, content_hash
 from gatel0rd.engine import EngineName
 from gatel0rd.envs.vectors import BackendName, Vector, make_vector
-from gatel0rd.files import FileError, load_arrays, save_arrays, write_atomically
 from gatel0rd.models.actor_critic import ActorCritic
-from gatel0rd.models.files import load_weights, model_arrays
 from gatel0rd.training.ppo import Actor, Episodes, Learner
-from gatel0rd.training.trainer import TrainingError, mix
+from gatel0rd.training.resumable import Metrics, Resumable, TrainingError
+from gatel0rd.training.trainer import mix
 
-Metrics = dict[str, Any]
 SEGMENT = 50
 """Updates between checkpoints."""
 TRIALS_AT_ONCE, TRIAL_PLACE = 50, 10**9
 """Environments of trials side by side; and a place in time that training never reaches, for their seeds."""
 
 
-class AgentTrainer:
+class AgentTrainer(Resumable):
     """Trains one agent in one directory, and goes on where a killed predecessor stopped.
 
     The directory holds ``metrics.jsonl`` (a line per update) and ``checkpoint.safetensors``.
@@ -79,19 +77,9 @@ class AgentTrainer:
         self.history: list[Metrics] = []
         kind = type(self.vector).__name__  # the same seed gives other levels elsewhere
         self.identity = " ".join([environment, kind, content_hash(agent), content_hash(config), str(seed)])
-        directory.mkdir(parents=True, exist_ok=True)
-        if self.checkpoint_path.exists():
+        self.belongs_to = "environment, backend, agent, configuration or seed"
+        if self.prepare_directory():
             self._restore()
-        else:
-            self.metrics_path.unlink(missing_ok=True)  # of a predecessor that died before its first checkpoint
-
-    @property
-    def checkpoint_path(self) -> Path:
-        return self.directory / "checkpoint.safetensors"
-
-    @property
-    def metrics_path(self) -> Path:
-        return self.directory / "metrics.jsonl"
 
     @property
     def frames(self) -> int:
@@ -153,39 +141,15 @@ class AgentTrainer:
 
     def save_checkpoint(self) -> None:
         """Write weights, optimizer and progress to one file, atomically."""
-        arrays = {f"model.{name}": array for name, array in model_arrays(self.agent).items()}
         steps, moments = self.learner.moments()
-        for moment, tensors in moments.items():
-            arrays |= {f"{moment}.{name}": tensor.numpy() for name, tensor in tensors.items()}
-        metadata = {"update": self.update, "step": steps, "identity": self.identity}
-        save_arrays(self.checkpoint_path, arrays, kind="checkpoint", metadata=metadata)
+        self.write_checkpoint(self.agent, moments, {"update": self.update, "step": steps})
 
     def _restore(self) -> None:
-        arrays, metadata = load_arrays(self.checkpoint_path, kind="checkpoint")
-        if metadata["identity"] != self.identity:
-            raise FileError(
-                f"{self.checkpoint_path} was written by a run with another environment, backend, agent, configuration "
-                "or seed; use another directory, or delete this one to start over"
-            )
-        parts: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
-        for key, array in arrays.items():
-            part, _, name = key.partition(".")
-            parts.setdefault(part, {})[name] = array
-        load_weights(self.agent, parts.pop("model"), self.checkpoint_path)
-        moments = {
-            moment: {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-            for moment, arrays in parts.items()
-        }
-        self.learner.restore(metadata["step"], moments)
-        self.update = metadata["update"]
-        if not self.metrics_path.exists():
-            raise FileError(
-                f"{self.metrics_path} is missing beside its checkpoint; delete the checkpoint to start over"
-            )
-        lines = self.metrics_path.read_text().splitlines()[: self.update]
-        self.history = [json.loads(line) for line in lines]
+        progress, moments = self.read_checkpoint(self.agent)
+        self.learner.restore(progress["step"], moments)
+        self.update = progress["update"]
+        self.history = self.read_history(self.update)
         self.seconds = self.history[-1]["seconds"]
-        write_atomically(self.metrics_path, "".join(json.dumps(metrics) + "\n" for metrics in self.history))
 
 
 @torch.no_grad()

@@ -21,6 +21,7 @@ from gatel0rd.engine.training import FlatAdam
 from gatel0rd.envs.vectors import Vector
 from gatel0rd.functional import generalized_advantages, l0_penalty, open_rate
 from gatel0rd.models.actor_critic import Act, ActorCritic, Judged
+from gatel0rd.training.resumable import Moments
 
 
 @dataclass(frozen=True)
@@ -339,7 +340,7 @@ class Learner:
         self.optimizer.zero_grad()
         return float(norm)
 
-    def moments(self) -> tuple[int, dict[str, dict[str, Tensor]]]:
+    def moments(self) -> tuple[int, Moments]:
         """Adam's steps so far, and its moments by the names of the parameters."""
         named = dict(self.agent.named_parameters())
         if self.adam is not None:
@@ -353,7 +354,7 @@ class Learner:
             moment: {name: entry[moment] for name, entry in state.items()} for moment in ("exp_avg", "exp_avg_sq")
         }
 
-    def restore(self, steps: int, moments: dict[str, dict[str, Tensor]]) -> None:
+    def restore(self, steps: int, moments: Moments) -> None:
         """Go on from :meth:`moments`."""
         if self.adam is not None:
             self.adam.updates = steps

@@ -14,9 +14,9 @@ from gatel0rd.engine.training import FlatTrainer
 from gatel0rd.functional import PENALTIES, open_rate
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.models.world_program import training_program
+from gatel0rd.training.resumable import Moments
 
 Terms = dict[str, float]
-Moments = dict[str, dict[str, Tensor]]
 
 
 class Stepper(Protocol):

@@ -21,22 +21,17 @@ from torch import Tensor
 from gatel0rd.config import TrainConfig, WorldModelConfig, content_hash
 from gatel0rd.data import Dataset
 from gatel0rd.engine import EngineName
-from gatel0rd.files import FileError, load_arrays, save_arrays, write_atomically
 from gatel0rd.functional import sampling_probability
-from gatel0rd.models.files import load_weights, model_arrays, save_model
+from gatel0rd.models.files import save_model
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.training.evaluation import evaluate
+from gatel0rd.training.resumable import Metrics, Resumable, TrainingError
 from gatel0rd.training.steps import make_stepper
 
-Metrics = dict[str, Any]
 Measure = Callable[[WorldModel, Dataset], dict[str, float]]
 
 
-class TrainingError(ValueError):
-    """Training cannot go on; the message says why and what to do."""
-
-
-class Trainer:
+class Trainer(Resumable):
     """Trains one world model in one directory, and goes on where a killed predecessor stopped.
 
     The directory holds ``metrics.jsonl`` (a line per epoch), ``checkpoint.safetensors``, and in ``snapshots/`` the
@@ -84,19 +79,9 @@ class Trainer:
         self.history: list[Metrics] = []
         recipes = [content_hash(data.recipe) for data in (train, *evaluations.values())]
         self.identity = " ".join([content_hash(model_config), content_hash(config), str(seed), *recipes])
-        directory.mkdir(parents=True, exist_ok=True)
-        if self.checkpoint_path.exists():
+        self.belongs_to = "model, configuration, seed or data"
+        if self.prepare_directory():
             self._restore()
-        else:
-            self.metrics_path.unlink(missing_ok=True)  # of a predecessor that died before its first checkpoint
-
-    @property
-    def checkpoint_path(self) -> Path:
-        return self.directory / "checkpoint.safetensors"
-
-    @property
-    def metrics_path(self) -> Path:
-        return self.directory / "metrics.jsonl"
 
     def run(self, on_epoch: Callable[[Metrics], None] = lambda metrics: None) -> WorldModel:
         """Train until the last epoch; ``on_epoch`` sees the metrics of each."""
@@ -123,11 +108,8 @@ class Trainer:
 
     def save_checkpoint(self) -> None:
         """Write weights, optimizer and epoch to one file, atomically."""
-        arrays = {f"model.{name}": array for name, array in model_arrays(self.model).items()}
-        for moment, tensors in self.stepper.moments().items():
-            arrays |= {f"{moment}.{name}": tensor.numpy() for name, tensor in tensors.items()}
-        metadata = {"epoch": self.epoch, "step": self.stepper.updates, "identity": self.identity}
-        save_arrays(self.checkpoint_path, arrays, kind="checkpoint", metadata=metadata)
+        progress = {"epoch": self.epoch, "step": self.stepper.updates}
+        self.write_checkpoint(self.model, self.stepper.moments(), progress)
 
     def _train_epoch(self) -> Metrics:
         config = self.config
@@ -168,32 +150,11 @@ class Trainer:
         file.flush()
 
     def _restore(self) -> None:
-        arrays, metadata = load_arrays(self.checkpoint_path, kind="checkpoint")
-        if metadata["identity"] != self.identity:
-            raise FileError(
-                f"{self.checkpoint_path} was written by a run with another model, configuration, seed or data; "
-                "use another directory, or delete this one to start over"
-            )
-        parts: dict[str, dict[str, np.ndarray[Any, Any]]] = {"model": {}, "exp_avg": {}, "exp_avg_sq": {}}
-        for key, array in arrays.items():
-            part, _, name = key.partition(".")
-            parts[part][name] = array
-        load_weights(self.model, parts["model"], self.checkpoint_path)
-        moments = {
-            moment: {name: torch.from_numpy(array.copy()) for name, array in parts[moment].items()}
-            for moment in ("exp_avg", "exp_avg_sq")
-        }
-        self.stepper.restore(moments, metadata["step"])
-        self.epoch = metadata["epoch"]
-        if not self.metrics_path.exists():
-            raise FileError(
-                f"{self.metrics_path} is missing beside its checkpoint; delete the checkpoint to start over"
-            )
-        lines = self.metrics_path.read_text().splitlines()
-        # what was logged after the checkpoint happens again; a line cut short by a kill can only be among that
-        self.history = [json.loads(line) for line in lines[: self.epoch + 1]]
+        progress, moments = self.read_checkpoint(self.model)
+        self.stepper.restore(moments, progress["step"])
+        self.epoch = progress["epoch"]
+        self.history = self.read_history(self.epoch + 1)
         self.seconds = self.history[-1]["seconds"]
-        write_atomically(self.metrics_path, "".join(json.dumps(metrics) + "\n" for metrics in self.history))
 
 
 def time_first(data: Dataset, model: WorldModelConfig) -> tuple[Tensor, Tensor]:
