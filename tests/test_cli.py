@@ -3,6 +3,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -120,3 +121,9 @@ def test_seed_lists(text, seeds):
 @pytest.mark.parametrize(("seconds", "text"), [(3, "3 s"), (600, "10 min"), (7200, "2.0 h")])
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+def test_the_package_is_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["gatel0rd", "info"])
+    runpy.run_module("gatel0rd", run_name="__main__")
+    assert "engine:" in capsys.readouterr().out

@@ -22,6 +22,7 @@ from gatel0rd.envs.fetch_pick_and_place import FetchPickAndPlace
 from gatel0rd.envs.fetch_simulation import Arm, body, import_mujoco, observed, sample_object
 from gatel0rd.experiments.apex import load_policy
 from gatel0rd.experiments.measures import grasp_events
+from gatel0rd.experiments.report import make_report
 from gatel0rd.planning import ICEM, ICEMConfig
 from gatel0rd.planning.apex import ApexConfig, Guided, LearnedPolicy, mirrored, play, regress, train
 from gatel0rd.planning.fetch import FEATURES, Placing, plan_sequences
@@ -374,6 +375,8 @@ def test_apex_from_the_command_line(tmp_path, monkeypatch, capsys):
     assert "tiny budget, guided: 0%" in shown and "tiny budget, unguided: 0%" in shown and "policy alone: 0%" in shown
     record = json.loads((tmp_path / "apex" / "apex.json").read_text())
     assert record["rounds"][0]["error"] is None and record["planned"]["tiny"]["guided"]["reached"] == [-1, -1]
+    text = make_report([tmp_path], tmp_path / "report").read_text()
+    assert "Guided against unguided" in text and "tiny, guided" in text and "gatel0rd apex --rounds 1" in text
     policy = load_policy(tmp_path / "apex" / "policy.safetensors")
     assert policy.act(np.zeros((3, FEATURES))).shape == (3, 4)
     with pytest.raises(SystemExit):
