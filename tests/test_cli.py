@@ -127,3 +127,21 @@ def test_the_package_is_the_command(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["gatel0rd", "info"])
     runpy.run_module("gatel0rd", run_name="__main__")
     assert "engine:" in capsys.readouterr().out
+
+
+def test_reproduce_does_what_is_missing_once_and_reports(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
+    words = ["reproduce", "shepherd/gating", "shepherd/planning", "--profile", "smoke", "--seeds", "0"]
+    main([*words, "--workers", "1", "--out", str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert "4 runs, 0 of them finished before" in shown  # GateL0RD's is shared
+    page = (tmp_path / "report.html").read_text()
+    assert "shepherd/gating" in page and "shepherd/planning" in page
+    records = [json.loads(path.read_text()) for path in tmp_path.rglob("record.json")]
+    assert len(records) == 4 and all("planning" in record for record in records)
+    main([*words, "--out", str(tmp_path)])
+    assert "4 runs, 4 of them finished before" in capsys.readouterr().out
+    for wrong in (["reproduce"], ["reproduce", "rrc/gating", "--all"]):
+        with pytest.raises(SystemExit):
+            main(wrong)
+        assert "expected the ids of experiments, or --all" in capsys.readouterr().out

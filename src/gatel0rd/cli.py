@@ -100,6 +100,29 @@ def run(
     console.print(f"Look at the results: gatel0rd report {id} --out {out}")
 
 
+def reproduce(
+    ids: Positional[
+        Annotated[tuple[str, ...], arg(metavar="IDS", help="Experiments, see `gatel0rd list`; or give --all.")]
+    ] = (),
+    all: Annotated[bool, arg(help="Every experiment of the paper.")] = False,
+    profile: Annotated[str, arg(metavar="P", help="How large: smoke, demo, quick or paper.")] = "quick",
+    seeds: SeedList = "0-1",
+    preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
+    workers: Annotated[int | None, arg(metavar="N", help="Runs side by side; one per core if not given.")] = None,
+    out: OutDirectory = Path("runs"),
+) -> None:
+    """Make figures and tables of the paper: do the runs that are missing, go on with interrupted ones, then report."""
+    from gatel0rd.experiments.registry import experiments, find, plan_together
+    from gatel0rd.experiments.report import make_report
+
+    if all == bool(ids):
+        raise ValueError("expected the ids of experiments, or --all; `gatel0rd list` shows them")
+    chosen = list(experiments().values()) if all else [find(id) for id in ids]
+    runs, planned = plan_together(chosen, profile=profile, seeds=parse_numbers(seeds), preset=preset)
+    train(runs, out, workers=workers, resume=True, planning=profile, planned=planned)
+    console.print(f"Open the report in a browser: {make_report([out], out, [entry.id for entry in chosen])}")
+
+
 def report(
     ids: Positional[
         Annotated[tuple[str, ...], arg(metavar="IDS", help="Experiments to show; all if none is given.")]
@@ -425,11 +448,20 @@ def bench(
         save_as(ratios(rows, title=f"Ratios on {processor()}"), plot)
 
 
-def train(runs: Sequence[Any], out: Path, *, workers: int | None, resume: bool, planning: str | None = None) -> None:
+def train(
+    runs: Sequence[Any],
+    out: Path,
+    *,
+    workers: int | None,
+    resume: bool,
+    planning: str | None = None,
+    planned: frozenset[str] | None = None,
+) -> None:
     """Say what is to come, execute the runs with a live display, and fail if one of them failed.
 
     Args:
         planning: a profile, to plan as many episodes with each run as it says.
+        planned: names of the runs with which is planned; all if not given.
     """
     from gatel0rd.experiments.display import LiveDisplay
     from gatel0rd.experiments.profiles import PROFILES
@@ -437,7 +469,8 @@ def train(runs: Sequence[Any], out: Path, *, workers: int | None, resume: bool, 
 
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; expected at least 1")
-    work = Work(out=out, resume=resume, planning=None if planning is None else PROFILES[planning])
+    profile = None if planning is None else PROFILES[planning]
+    work = Work(out=out, resume=resume, planning=profile, planned=planned)
     seconds = {index: remaining_seconds(entry, work) for index, entry in enumerate(runs)}
     missing = [entry for index, entry in enumerate(runs) if seconds[index] > 0]
     count = min(workers or os.cpu_count() or 1, max(1, len(missing)))
@@ -486,6 +519,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rl.command(name="eval")(rl_eval)
     app.command(name="list")(list_experiments)
     app.command(run)
+    app.command(reproduce)
     app.command(report)
     app.command(data, name="data", help="Data sets of the paper's scenarios.")
     app.command(measure)

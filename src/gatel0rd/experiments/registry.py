@@ -330,6 +330,19 @@ def plan(
     ]
 
 
+def plan_together(
+    chosen: Sequence[AnyExperiment], *, profile: str, seeds: Sequence[int], preset: AgentPreset = "text"
+) -> tuple[list[AnyRun], frozenset[str]]:
+    """The runs of several experiments, shared ones once; and the names of those with which is planned."""
+    runs: dict[str, AnyRun] = {}
+    planned: set[str] = set()
+    for experiment in chosen:
+        own = {run.directory_name: run for run in plan(experiment, profile=profile, seeds=seeds, preset=preset)}
+        runs = own | runs
+        planned |= set(own) if experiment.plans else set()
+    return list(runs.values()), frozenset(planned)
+
+
 def experiments() -> dict[str, AnyExperiment]:
     """Every experiment, by id."""
     from gatel0rd.experiments import minigrid

@@ -55,11 +55,18 @@ class Work:
         out: where runs and data go.
         resume: go on with runs that were interrupted.
         planning: after training, plan as many episodes as this profile says with the run's models.
+        planned: names of the runs with which is planned; all if not given.
     """
 
     out: Path
     resume: bool = False
     planning: Profile | None = None
+    planned: frozenset[str] | None = None
+
+    def planning_of(self, run: AnyRun) -> Profile | None:
+        """How much is planned with this run's models."""
+        wanted = self.planned is None or run.directory_name in self.planned
+        return self.planning if wanted and not isinstance(run, AgentRun) else None
 
     def do(self, run: AnyRun, tell: Callable[[str, Any], None]) -> None:
         """Train and plan; ``tell`` hears of each epoch as ``progressed`` and of each control step as ``planned``."""
@@ -76,20 +83,22 @@ class Work:
         from gatel0rd.experiments.execute import execute
 
         directory = execute(run, self.out, resume=self.resume, on_epoch=lambda metrics: tell("progressed", (metrics,)))
-        if self.planning is not None:
+        planning = self.planning_of(run)
+        if planning is not None:
             from gatel0rd.experiments.planning import plan_over_training
 
             plan_over_training(
                 directory,
-                episodes=self.planning.episodes,
-                course_episodes=self.planning.course_episodes,
+                episodes=planning.episodes,
+                course_episodes=planning.course_episodes,
                 on_step=lambda done, total: tell("planned", (done, total)),
             )
 
 
 def run_all(runs: Sequence[AnyRun], work: Work, *, workers: int, display: Display) -> list[Failure]:
     """Execute runs, longest first, on ``workers`` processes; one run's failure does not stop the others."""
-    order = sorted(range(len(runs)), key=lambda index: -runs[index].gradient_steps)
+    seconds = [remaining_seconds(run, work) for run in runs]
+    order = sorted(range(len(runs)), key=lambda index: -seconds[index])
     _make_data([run for run in runs if not is_finished(run, work.out)], work.out, display)
     if workers <= 1:
         return _run_inline(runs, order, work, display)
@@ -99,10 +108,9 @@ def run_all(runs: Sequence[AnyRun], work: Work, *, workers: int, display: Displa
 def remaining_seconds(run: AnyRun, work: Work) -> float:
     """About how long one core has to do with a run; 0 if all is done."""
     seconds = 0.0 if is_finished(run, work.out) else estimated_seconds(run)
-    if isinstance(run, AgentRun):
-        return seconds
-    if work.planning is not None and not is_planned(run, work.out, work.planning):
-        seconds += estimated_planning_seconds(run.scenario, work.planning)
+    planning = work.planning_of(run)
+    if planning is not None and not isinstance(run, AgentRun) and not is_planned(run, work.out, planning):
+        seconds += estimated_planning_seconds(run.scenario, planning)
     return seconds
 
 
