@@ -1,7 +1,7 @@
 // The engine for one instruction set: included by kernels_*.cpp with GATEL0RD_ISA and GATEL0RD_VECTOR_BYTES defined, after
 // kernel_headers.hpp.
 //
-// The batch is cut into blocks of lanes; a row holds one feature of all lanes of a block (a cache line), and all
+// The batch is cut into blocks of lanes; a row holds one feature of all lanes of a block (a cache line, or half of one), and all
 // arithmetic runs over rows. A block runs through all time steps forward, keeping its frames, and then backward.
 // Weight gradients are products over time and lanes, added up for chunks of steps while their frames are in the cache.
 
@@ -11,7 +11,7 @@ namespace GATEL0RD_ISA {
 #include "vectors.hpp"
 #include "random.hpp"
 
-static_assert(lanes<float> == random_lanes && lanes<double> <= random_lanes, "lanes of a block are drawn together");
+static_assert(GATEL0RD_ROW_BYTES < 64 || lanes<float> == random_lanes, "lanes of a block are drawn together");
 
 // How many rows of outputs a linear kernel keeps in registers: 12 vectors, whatever their width
 template <class Real> constexpr int row_block = pieces<Real> >= 4 ? 3 : 12 / pieces<Real>;

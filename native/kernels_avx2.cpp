@@ -8,6 +8,7 @@
 #endif
 #define GATEL0RD_ISA avx2
 #define GATEL0RD_VECTOR_BYTES 32
+#define GATEL0RD_ROW_BYTES 64
 #include "kernels.hpp"
 
 #ifdef __clang__

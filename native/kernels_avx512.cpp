@@ -8,6 +8,7 @@
 #endif
 #define GATEL0RD_ISA avx512
 #define GATEL0RD_VECTOR_BYTES 64
+#define GATEL0RD_ROW_BYTES 64
 #include "kernels.hpp"
 
 #ifdef __clang__

@@ -2,6 +2,7 @@
 
 #define GATEL0RD_ISA baseline
 #define GATEL0RD_VECTOR_BYTES 16
+#define GATEL0RD_ROW_BYTES 64
 #include "kernels.hpp"
 
 namespace gatel0rd {

@@ -93,6 +93,14 @@ struct Program {
     std::vector<int> parameter_offsets;  // in a flat buffer of all parameters
     int parameter_total = 0;
     int loss_slots = 0;
+
+    // whether an instruction draws random numbers
+    bool draws() const {
+        for (const Section* section : {&prologue, &body})
+            for (const Instruction& i : section->instructions)
+                if (i.op == Op::normal || i.op == Op::bernoulli) return true;
+        return false;
+    }
 };
 
 // A tensor of the caller. time = 0 for tensors without a time dimension.
@@ -149,6 +157,7 @@ struct Backend {
 const Backend& backend_baseline(bool wide);
 #ifdef GATEL0RD_X86
 const Backend& backend_avx2(bool wide);
+const Backend& backend_avx2_narrow(bool wide);  // only for programs that draw no random numbers
 const Backend& backend_avx512(bool wide);
 #endif
 

@@ -21,8 +21,8 @@ template <class Real> using V = typename Native<Real>::V;
 template <class Real> using I = typename Native<Real>::I;
 
 template <class Real> constexpr int width = GATEL0RD_VECTOR_BYTES / int(sizeof(Real));
-template <class Real> constexpr int lanes = 64 / int(sizeof(Real));      // batch entries in a block: a cache line
-template <class Real> constexpr int pieces = lanes<Real> / width<Real>;  // vectors in a row
+template <class Real> constexpr int lanes = GATEL0RD_ROW_BYTES / int(sizeof(Real));  // batch entries in a block
+template <class Real> constexpr int pieces = lanes<Real> / width<Real>;              // vectors in a row
 
 template <class Real> GATEL0RD_INLINE V<Real> splat(Real x) { return x - V<Real>{}; }
 

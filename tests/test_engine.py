@@ -581,3 +581,24 @@ def test_a_long_sequence_fits_into_a_gigabyte():
     model(observations, actions).predictions.sum().backward()
     (compiled,) = model._programs.values()
     assert compiled.native.tape_bytes(False, 1000, 128) < 0.5e9
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["gatel0rd", "lstm"])
+def test_small_batches_have_kernels_of_their_own_and_the_same_bits(name, dtype):
+    cell = build_cell(CellConfig(name=name, hidden_size=5), 3, 4, dtype=dtype)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(7, 19, 3, dtype=dtype, generator=generator)
+    resets = torch.rand(7, 19, generator=generator) < 0.2
+
+    def results(count):
+        given = x[:, :count].clone().requires_grad_()
+        outputs, latents, _, state = engine.unroll(cell, given, resets=resets[:, :count], engine="native")
+        weights = torch.linspace(-1, 1, outputs.shape[-1], dtype=dtype)
+        (gradient,) = torch.autograd.grad((outputs.square() * weights).sum() + latents.sum(), given)
+        return [outputs, latents, gradient, *(part[None] for part in state)]
+
+    whole = results(19)
+    for count in (1, 3, 4, 5, 8, 9, 16):
+        for few, many in zip(results(count), whole, strict=True):
+            assert torch.equal(few, many[:, :count])
