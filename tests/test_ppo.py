@@ -17,7 +17,7 @@ from gatel0rd.models.actor_critic import ActorCritic, Choices, Pulls
 from gatel0rd.models.encoders import GridEncoder, VectorEncoder
 from gatel0rd.training import TrainingError
 from gatel0rd.training.agents import AgentTrainer, describe
-from gatel0rd.training.ppo import Actor, Batch, Learner, batches, chunk_starts, judge_chunks, loss_terms
+from gatel0rd.training.ppo import Actor, Batch, Learner, batches, chunk_starts, judge_chunks, loss_gradients, loss_terms
 
 CELLS = ("gatel0rd", "lstm", "gru", "elman", "clockwork")
 SMALL = PPOConfig(environments=3, steps=16, chunk=8, batch_size=16, epochs=2, learning_rate=0.003)
@@ -321,6 +321,32 @@ def test_the_loss_by_hand():
     assert total.item() == pytest.approx(
         (terms.policy + 2 * terms.value - 3 * terms.entropy + 5 * terms.sparsity).item(), rel=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"clip_values": False}, {"normalize_advantages": True}, {"sparsity_weight": 0.0}]
+)
+def test_the_gradients_by_hand_are_autograds(options):
+    made, config = recall_agent(), replace(SMALL, entropy_weight=0.3, sparsity_weight=0.2)
+    config = replace(config, **options)
+    generator = torch.Generator().manual_seed(0)
+    judged = made(torch.rand(5, 3, 4, generator=generator), made.initial_state(3))
+    actions = torch.randint(2, (5, 3), generator=generator)
+    old = judged.policy.log_probability(actions).detach() + 0.3 * torch.randn(5, 3, generator=generator)
+    old_values = judged.values.detach() + 0.3 * torch.randn(5, 3, generator=generator)
+    advantages = torch.randn(5, 3, generator=generator)
+    advantages[0, 0], old[0, 0] = 0.0, judged.policy.log_probability(actions)[0, 0].detach()  # ties
+    old_values[1, 1] = judged.values[1, 1].detach()
+    expected = loss_terms(judged, actions, old, old_values, advantages, config)
+    tensors = [judged.policy.log_probabilities, judged.values, judged.gates]
+    theirs = torch.autograd.grad(expected.total(config), tensors, allow_unused=True)
+    terms, gradients = loss_gradients(judged, actions, old, old_values, advantages, config)
+    for field in ("policy", "value", "entropy", "sparsity", "open_rate", "clipped"):
+        torch.testing.assert_close(getattr(terms, field), getattr(expected, field).detach())
+    for name, gradient in zip(("log_probabilities", "values", "gates"), theirs, strict=True):
+        assert (gradient is None) == (name not in gradients)
+        if gradient is not None:
+            torch.testing.assert_close(gradients[name], gradient, rtol=1e-5, atol=1e-7)
 
 
 def test_open_gates_cost():

@@ -278,22 +278,23 @@ def agent_rows(threads: int) -> Iterator[Row]:
         from gatel0rd import bench_rl
         from gatel0rd.envs.vectors import native_ids
 
-        backends: list[BackendName] = (
-            ["gymnasium", "envpool"] if bench_rl.ENVIRONMENT in native_ids() else ["gymnasium"]
-        )
-        peers = {f"sb3-contrib, {backend}": (backend, bench_rl.sb3_contrib(backend)) for backend in backends}
+        slow = bench_rl.sb3_contrib("gymnasium")
     except ModuleNotFoundError:
         return
-    fast = backends[-1]
-    peers[f"step by step, {fast}"] = (fast, bench_rl.StepByStep(fast).train_once)
-    for name, (backend, peer) in peers.items():
-        row = compare(f"agent/lstm-{backend}", threads, bench_rl.ours(backend), name, peer)
-        yield {**row, "frames_per_second": round(1000 * bench_rl.CONFIG.frames / row["ours_ms"])}
-    slow = peers["sb3-contrib, gymnasium"][1]
-    for cell in ("lstm", "gatel0rd"):
-        row = compare(f"agent/{cell}-{fast}", threads, bench_rl.ours(fast, cell), "sb3-contrib, gymnasium", slow)
-        time_goes = bench_rl.shares(fast, cell)
-        yield {**row, "frames_per_second": round(1000 * bench_rl.CONFIG.frames / row["ours_ms"]), "shares": time_goes}
+    fast: BackendName = "envpool" if bench_rl.ENVIRONMENT in native_ids() else "gymnasium"
+    pairs: list[tuple[CellName, BackendName, str, Work]] = [
+        ("lstm", fast, f"step by step, {fast}", bench_rl.StepByStep(fast).train_once),
+        ("lstm", "gymnasium", "sb3-contrib, gymnasium", slow),
+        ("lstm", fast, "sb3-contrib, gymnasium", slow),
+        ("gatel0rd", fast, "sb3-contrib, gymnasium", slow),
+        ("lstm", fast, f"sb3-contrib, {fast}", bench_rl.sb3_contrib(fast)),
+        ("lstm", fast, f"sb3-contrib, one LSTM, {fast}", bench_rl.sb3_contrib(fast, shared=True)),
+    ]
+    for cell, backend, peer_name, peer in pairs:
+        row = compare(f"agent/{cell}-{backend}", threads, bench_rl.ours(backend, cell), peer_name, peer)
+        rate = 1000 * bench_rl.CONFIG.frames
+        speeds = {"ours_fps": round(rate / row["ours_ms"]), "peer_fps": round(rate / row["peer_ms"])}
+        yield {**row, **speeds, "shares": bench_rl.shares(backend, cell)}
 
 
 def growth_rows(threads: int) -> Iterator[Row]:

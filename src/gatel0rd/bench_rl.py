@@ -66,8 +66,11 @@ def shares(backend: BackendName, cell: CellName = "lstm", rounds: int = 8) -> di
     }
 
 
-def sb3_contrib(backend: BackendName) -> Work:
-    """``RecurrentPPO`` with its LSTM and the paper's encoder, actor and critic, on the same environments."""
+def sb3_contrib(backend: BackendName, *, shared: bool = False) -> Work:
+    """``RecurrentPPO`` with its LSTM and the paper's encoder, actor and critic, on the same environments.
+
+    By default its actor and its critic have an LSTM each; ``shared``: one, through which the critic has no gradient.
+    """
     from sb3_contrib import RecurrentPPO
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from stable_baselines3.common.vec_env import VecEnv
@@ -132,8 +135,8 @@ def sb3_contrib(backend: BackendName) -> Work:
             "features_extractor_class": Encoder,
             "normalize_images": False,
             "lstm_hidden_size": 64,
-            "shared_lstm": True,
-            "enable_critic_lstm": False,
+            "shared_lstm": shared,
+            "enable_critic_lstm": not shared,
             "net_arch": [64],
         },
     )

@@ -20,7 +20,7 @@ from gatel0rd.engine import can_run
 from gatel0rd.engine.training import FlatAdam
 from gatel0rd.envs.vectors import Vector
 from gatel0rd.functional import generalized_advantages, l0_penalty, open_rate
-from gatel0rd.models.actor_critic import Act, ActorCritic, Judged
+from gatel0rd.models.actor_critic import Act, ActorCritic, Choices, Judged
 from gatel0rd.training.resumable import Moments
 
 
@@ -276,6 +276,86 @@ def loss_terms(
     )
 
 
+@torch.no_grad()
+def loss_gradients(
+    judged: Judged,
+    actions: Tensor,
+    old_log_probabilities: Tensor,
+    old_values: Tensor,
+    advantages: Tensor,
+    config: PPOConfig,
+) -> tuple[Terms, dict[str, Tensor]]:
+    """:func:`loss_terms` of an agent that chooses, with the gradients of their total, written down by hand.
+
+    The same numbers in less time: autograd would go through some thirty small operations. Gradients are with respect to
+    the log-probabilities [T, B, A], the values [T, B] and the gates [T, B, G].
+    """
+    assert isinstance(judged.policy, Choices)
+    log_probabilities, count = judged.policy.log_probabilities, actions.numel()
+    used = advantages
+    if config.normalize_advantages:
+        used = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    ratio = (judged.policy.log_probability(actions) - old_log_probabilities).exp_()
+    cut = ratio.clamp(1 - config.clip, 1 + config.clip)
+    gain, cut_gain = ratio * used, cut * used
+    probabilities = log_probabilities.exp()
+    # d(-entropy) / d log p = p·(log p + 1)
+    policy_gradient = (probabilities * (log_probabilities + 1)).mul_(config.entropy_weight / count)
+    taken = torch.where(gain <= cut_gain, gain, 0).mul_(-1 / count)
+    policy_gradient.scatter_add_(-1, actions.unsqueeze(-1), taken.unsqueeze(-1))
+
+    returns = old_values + advantages
+    difference = judged.values - returns
+    error, slope = difference.square(), difference
+    if config.clip_values:
+        moved = judged.values - old_values
+        near = moved.clamp(-config.clip, config.clip)
+        cut_difference = near + old_values - returns
+        cut_error = cut_difference.square()
+        slope = torch.where(error >= cut_error, difference, torch.where(near == moved, cut_difference, 0))
+        error = torch.maximum(error, cut_error)
+    gradients = {
+        "log_probabilities": policy_gradient,
+        "values": slope * (2 * config.value_weight / count),
+    }
+    opened = error.new_zeros(())
+    if judged.gates is not None:
+        opened = open_rate(judged.gates).to(error.dtype)
+        if config.sparsity_weight:  # straight through the step function
+            gradients["gates"] = torch.full_like(judged.gates, config.sparsity_weight / judged.gates.numel())
+    terms = Terms(
+        policy=-torch.minimum(gain, cut_gain).mean(),
+        value=error.mean(),
+        entropy=-(probabilities * log_probabilities).sum() / count,
+        sparsity=opened if config.sparsity_weight else error.new_zeros(()),
+        open_rate=opened,
+        clipped=(ratio != cut).to(error.dtype).mean(),
+    )
+    return terms, gradients
+
+
+def backward(
+    judged: Judged,
+    actions: Tensor,
+    old_log_probabilities: Tensor,
+    old_values: Tensor,
+    advantages: Tensor,
+    config: PPOConfig,
+) -> Terms:
+    """Add the gradients of the loss to those of the parameters."""
+    batch = (actions, old_log_probabilities, old_values, advantages)
+    if not isinstance(judged.policy, Choices):
+        terms = loss_terms(judged, *batch, config)
+        terms.total(config).backward()
+        return terms
+    terms, gradients = loss_gradients(judged, *batch, config)
+    tensors = {"log_probabilities": judged.policy.log_probabilities, "values": judged.values}
+    if judged.gates is not None:
+        tensors["gates"] = judged.gates
+    torch.autograd.backward([tensors[name] for name in gradients], list(gradients.values()))
+    return terms
+
+
 class Learner:
     """Improves an agent by its rollouts."""
 
@@ -310,7 +390,7 @@ class Learner:
                     assert agent.memory is not None
                     noise = agent.memory.sample_noise(config.chunk, noise.shape[1], noise, generator)
                 judged = judge_chunks(agent, rollout, batch, noise=noise, refresh=config.refresh_memories)
-                terms = loss_terms(
+                terms = backward(
                     judged,
                     batch.of(rollout.actions),
                     batch.of(rollout.log_probabilities),
@@ -318,7 +398,6 @@ class Learner:
                     batch.of(advantages),
                     config,
                 )
-                terms.total(config).backward()
                 norms.append(self._descend())
                 found.append(torch.stack([getattr(terms, field.name).detach() for field in fields(terms)]))
         means = torch.stack(found).mean(dim=0).tolist()
