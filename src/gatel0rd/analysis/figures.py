@@ -133,11 +133,14 @@ def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: 
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
+    agents = any("frames" in record.run for line in lines for record in line.records)
+    rate = metric.rpartition(".")[2] == "success"
     for line in lines:
         curve = line.curve(metric)
         if curve is None:
             continue
-        epochs, summaries = curve
+        times, summaries = curve
+        epochs = np.array(times) / (1e6 if agents else 1)
         mean = np.array([summary.mean for summary in summaries])
         deviation = np.array([summary.deviation for summary in summaries])
         color = color_of(line, lines)
@@ -145,15 +148,18 @@ def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: 
         label = f"{line.label} ({seeds} seed{'s' if seeds > 1 else ''})"
         axes.plot(epochs, mean, "--" if line.dashed else "-", color=color, linewidth=1.6, label=label)
         if seeds > 1:
-            floor = mean.min() / 3 if log else -np.inf
-            axes.fill_between(
-                epochs, np.maximum(mean - deviation, floor), mean + deviation, color=color, alpha=0.18, linewidth=0
-            )
+            low, high = mean - deviation, mean + deviation
+            if log:
+                low = np.maximum(low, mean.min() / 3)
+            elif rate:
+                low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
+            axes.fill_between(epochs, low, high, color=color, alpha=0.18, linewidth=0)
     if axes.has_data():
         axes.set_yscale("log" if log else "linear")
         axes.legend(fontsize=7.5)
-    agents = any("frames" in record.run for line in lines for record in line.records)
-    axes.set(title=title, xlabel="frames" if agents else "epoch", ylabel=ylabel)
+    if rate:
+        axes.set_ylim(-0.03, 1.03)
+    axes.set(title=title, xlabel="million frames" if agents else "epoch", ylabel=ylabel)
     return figure
 
 
