@@ -108,7 +108,7 @@ def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "goes on from its last checkpoints with --resume" in rest
+    assert "go on from their last checkpoints with --resume" in rest
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 1 and "holds an unfinished run; continue it with --resume" in result.stdout
 

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
 
 from gatel0rd.envs.recall import Recall
 from gatel0rd.envs.vectors import GymnasiumVector, make_vector, native_ids
@@ -226,6 +227,11 @@ def test_actions_that_agents_cannot_take_are_refused(counting, monkeypatch):
     monkeypatch.setattr(Counting, "__init__", other)
     with pytest.raises(ValueError, match="actions of Counting-v0 are MultiDiscrete"):
         make_vector(counting, 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gymnasiums_checker_is_content_with_recall():
+    check_env(Recall(), skip_render_check=True)
 
 
 def test_recall_asks_for_what_was_shown():
