@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -92,11 +93,11 @@ def generalized_advantages(
 
     Shape: [T, N] each -> [T, N].
     """
-    errors = rewards + discount * next_values - values
-    passed_on = discount * trace * (~ends).to(rewards.dtype)
-    advantages = torch.empty_like(errors)
-    later = torch.zeros_like(errors[0])
-    for t in reversed(range(len(errors))):
+    errors = (rewards + discount * next_values - values).numpy()
+    passed_on = (discount * trace * (~ends).to(rewards.dtype)).numpy()
+    advantages = np.empty_like(errors)
+    later = np.zeros_like(errors[0])
+    for t in reversed(range(len(errors))):  # in NumPy, whose small operations take a fraction of the time
         later = errors[t] + passed_on[t] * later
         advantages[t] = later
-    return advantages
+    return torch.from_numpy(advantages)
