@@ -45,11 +45,16 @@ def out(tmp_path_factory):
     return tmp_path_factory.mktemp("runs")
 
 
-@pytest.mark.parametrize("preset", ["text", "reference"])
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.id)
-def test_every_experiment_runs_and_reports(experiment, preset, out, monkeypatch):
-    if preset == "reference" and experiment.id != "minigrid/lava-crossing":
-        pytest.skip("one experiment is enough to see that the preset runs")
+@pytest.mark.parametrize(
+    ("experiment_id", "preset"),
+    [
+        *((experiment.id, "text") for experiment in EXPERIMENTS),
+        ("minigrid/lava-crossing", "reference"),
+        ("minigrid/lava-crossing", "tuned"),
+    ],
+)
+def test_every_experiment_runs_and_reports(experiment_id, preset, out, monkeypatch):
+    experiment = find(experiment_id)
     monkeypatch.setattr("gatel0rd.training.agents.TRIALS_AT_ONCE", 2)
     runs = plan(experiment, profile="smoke", seeds=[0], preset=preset)
     work, display = Work(out=out), Silent()
