@@ -52,7 +52,7 @@ def film_agent(
     seen, _ = env.reset(seed=seed)
     state, over, total = agent.initial_state(1), False, 0.0
     pictures: list[tuple[Frame, Frame | None]] = []
-    latents, gates, rewards = [], [], []
+    latents, gates = [], []
     while not over and len(pictures) < MOST_FRAMES:
         judged = act(torch.from_numpy(plain(seen)[None].copy()), state, None, None)
         state = judged.state
@@ -62,17 +62,16 @@ def film_agent(
         gates.append(None if judged.gates is None else judged.gates[0, 0].numpy() > 0)
         seen, reward, terminated, truncated, _ = env.step(executable(chosen[0], env.action_space)[0])
         total += float(reward)
-        rewards.append(total)
         over = terminated or truncated
     pictures.append((fitted(env.render()), view_of(env)))
     env.close()
     frames = []
     brightest = max([0.01, *(np.abs(numbers).max() for numbers in latents if numbers is not None)])
     for t, (scene, view) in enumerate(pictures):
-        now = min(t, len(rewards) - 1)
-        title = f"{environment}, t = {t}" + (f", reward {total:.2f}" if t == len(rewards) else "")
+        now = min(t, len(latents) - 1)
+        title = f"{environment}, t = {t}" + (f", reward {total:.2f}" if t == len(latents) else "")
         scenes = [scene] if view is None else [scene, view]
-        frames.append(compose(scenes, title, name, latents[: now + 1], gates[: now + 1], len(rewards), brightest))
+        frames.append(compose(scenes, title, name, latents[: now + 1], gates[: now + 1], len(latents), brightest))
         on_frame(t + 1, len(pictures))
     write_film(frames, out)
 
@@ -105,7 +104,7 @@ def compose(
 
     ``brightest``: the number that gets the full colour.
     """
-    from PIL import Image, ImageDraw, ImageFont
+    from PIL import Image
 
     between = np.full((SCENE_HEIGHT, GAP, 3), 255, dtype=np.uint8)
     row = scenes[0] if len(scenes) == 1 else np.concatenate([scenes[0], between, scenes[1]], axis=1)
@@ -118,8 +117,7 @@ def compose(
         share = np.mean(gates)
         lit = np.where(np.stack(gates, axis=1)[..., None], HIGH, MIDDLE).astype(np.uint8)
         panels.append((f"gates, {share:.1%} open", lit))
-    strips = [_strip(width, [(title, 6)], ImageFont, ImageDraw, Image)]
-    parts = [*strips, row]
+    parts = [_strip(width, [(title, 6)]), row]
     if panels:
         room = (width - GAP * (len(panels) - 1)) // len(panels)
         drawn = []
@@ -131,7 +129,7 @@ def compose(
         chart = np.concatenate(drawn[:-1], axis=1)
         chart = np.pad(chart, ((0, 0), (0, width - chart.shape[1]), (0, 0)), constant_values=255)
         titles = [(text, 6 + index * (room + GAP)) for index, (text, _) in enumerate(panels)]
-        parts += [_strip(width, titles, ImageFont, ImageDraw, Image), chart]
+        parts += [_strip(width, titles), chart]
     return np.concatenate(parts)
 
 
@@ -143,9 +141,12 @@ def colored(numbers: NDArray[np.floating]) -> NDArray[np.uint8]:
     return shades
 
 
-def _strip(width: int, texts: list[tuple[str, int]], fonts: Any, drawing: Any, images: Any) -> Frame:
-    strip = images.new("RGB", (width, STRIP), PAPER)
-    draw = drawing.Draw(strip)
+def _strip(width: int, texts: list[tuple[str, int]]) -> Frame:
+    """A line of texts, each at its distance from the left."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    strip = Image.new("RGB", (width, STRIP), PAPER)
+    draw = ImageDraw.Draw(strip)
     for text, left in texts:
-        draw.text((left, 6), text, INK, fonts.load_default(13))
+        draw.text((left, 6), text, INK, ImageFont.load_default(13))
     return np.asarray(strip, dtype=np.uint8)

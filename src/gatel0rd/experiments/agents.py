@@ -7,6 +7,7 @@ from typing import Any
 
 from gatel0rd.config import ActorCriticConfig, AgentPreset, CellConfig, PPOConfig, content_hash
 from gatel0rd.experiments.profiles import Profile
+from gatel0rd.experiments.views import View
 
 FRAMES_PER_SECOND = 6000
 """About what one core trains on, with the compiled engine and EnvPool."""
@@ -25,16 +26,6 @@ class AgentVariant:
     learning_rate: float = 0.001
     sparsity_weight: float = 0.0
     dashed: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgentView:
-    """One figure or table: success or reward over frames, or how trained agents do elsewhere."""
-
-    kind: str
-    title: str
-    artefact: str
-    metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +56,7 @@ class AgentExperiment:
     transfers: tuple[str, ...] = ()
     frames: int
     variants: tuple[AgentVariant, ...]
-    views: tuple[AgentView, ...]
+    views: tuple[View, ...]
     seeds: int = 10
     scenario: Suite = Suite()
     paper: dict[tuple[str, str], Any] = field(default_factory=dict)
@@ -116,10 +107,6 @@ class AgentRun:
     @property
     def updates(self) -> int:
         return -(-self.frames // self.ppo.frames)
-
-    @property
-    def gradient_steps(self) -> int:
-        return self.updates * self.ppo.epochs * self.ppo.frames // self.ppo.batch_size
 
 
 def plan_agent_run(

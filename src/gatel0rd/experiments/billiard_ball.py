@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gatel0rd.config import CellConfig, CellName, GateName, WorldModelConfig
-from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, with_rates
+from gatel0rd.experiments.views import View
 
 LAYERS = 3
 """Layers of g and r in GateL0RD, and stacked cells of the others, where prediction errors are compared."""

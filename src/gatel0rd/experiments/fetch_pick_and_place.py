@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gatel0rd.config import CellConfig, CellName, WorldModelConfig
-from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, with_rates
+from gatel0rd.experiments.views import View
 
 EPOCHS, REFERENCE_EPOCHS = 5000, 20_000
 HIDDEN = 16

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gatel0rd.config import CellConfig
-from gatel0rd.experiments.agents import AgentExperiment, AgentVariant, AgentView
+from gatel0rd.experiments.agents import AgentExperiment, AgentVariant
+from gatel0rd.experiments.views import View
 
 GATEL0RD = AgentVariant(
     name="gatel0rd", label="GateL0RD", cell=CellConfig(name="gatel0rd", hidden_size=64), sparsity_weight=0.01
@@ -39,9 +40,9 @@ def _task(
         frames=frames,
         variants=variants,
         views=(
-            AgentView(kind="agent_curves", title="Success rate", artefact=figures[0], metrics=("success",)),
-            AgentView(kind="agent_curves", title="Mean reward", artefact=figures[1], metrics=("return",)),
-            AgentView(kind="agent_table", title="After training", artefact=figures[0]),
+            View(kind="curves", title="Success rate", artefact=figures[0], metrics=("success",)),
+            View(kind="curves", title="Mean reward", artefact=figures[1], metrics=("return",)),
+            View(kind="agent_table", title="After training", artefact=figures[0]),
         ),
     )
 
@@ -59,13 +60,9 @@ def _transfer(name: str, small: AgentExperiment, title: str, figures: tuple[str,
         frames=small.frames,
         variants=small.variants,
         views=(
-            AgentView(
-                kind="agent_curves", title="Zero-shot success rate", artefact=figures[0], metrics=(f"{larger}.success",)
-            ),
-            AgentView(
-                kind="agent_curves", title="Zero-shot mean reward", artefact=figures[1], metrics=(f"{larger}.return",)
-            ),
-            AgentView(kind="agent_table", title="After training", artefact=figures[0]),
+            View(kind="curves", title="Zero-shot success rate", artefact=figures[0], metrics=(f"{larger}.success",)),
+            View(kind="curves", title="Zero-shot mean reward", artefact=figures[1], metrics=(f"{larger}.return",)),
+            View(kind="agent_table", title="After training", artefact=figures[0]),
         ),
     )
 

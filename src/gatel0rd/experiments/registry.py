@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from gatel0rd.config import (
     AgentPreset,
@@ -29,39 +28,13 @@ from gatel0rd.experiments.agents import (
     plan_agent_run,
 )
 from gatel0rd.experiments.profiles import PROFILES, Profile, compressed_decay
-
-ViewKind = Literal[
-    "curves",
-    "final_table",
-    "gating_table",
-    "gate_table",
-    "events_table",
-    "dims_table",
-    "latents",
-    "trajectory",
-    "loss",
-    "sampling",
-    "grid_table",
-    "layers_table",
-    "planning",
-    "planning_table",
-]
+from gatel0rd.experiments.views import View
 
 SNAPSHOTS = 10
 """Models that are kept from the course of training, where they can be planned with."""
 
 GRID_RATES = (0.005, 0.001, 0.0005, 0.0001, 0.00005)
 """The learning rates that the paper searches in every scenario."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """One figure or table of an experiment: its kind, what it shows, and the paper's name for it."""
-
-    kind: ViewKind
-    title: str
-    artefact: str
-    metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,10 @@ from gatel0rd.analysis import figures, tables
 from gatel0rd.analysis.page import Block, Picture, Section, page
 from gatel0rd.analysis.records import Line, Record, load_records
 from gatel0rd.config import AgentPreset
-from gatel0rd.experiments.agents import AgentExperiment, AgentView
+from gatel0rd.experiments.agents import AgentExperiment
 from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.registry import AnyExperiment, View, experiments, find, plan_any
+from gatel0rd.experiments.registry import AnyExperiment, experiments, find, plan_any
+from gatel0rd.experiments.views import View
 from gatel0rd.files import write_atomically
 
 AXES = {
@@ -137,7 +138,6 @@ def make_report(
 def section(answer: Answer, directory: Path) -> Section:
     """An experiment's part of the page; its figures are written to ``directory``."""
     experiment = answer.experiment
-    views: Sequence[View | AgentView] = experiment.views
     scale = answer.profile if answer.preset == "text" else f"{answer.profile}, {answer.preset}"
     stem = f"{experiment.id.replace('/', '-')}-{answer.profile.replace(', ', '-').replace(' ', '-')}-{answer.preset}"
     cells = dict.fromkeys(line.cell for line in answer.lines)
@@ -156,7 +156,7 @@ def section(answer: Answer, directory: Path) -> Section:
         claim=experiment.claim,
         scale=scale_note(answer),
         command=command,
-        blocks=[block(view, answer, directory / f"{stem}-{index}") for index, view in enumerate(views)],
+        blocks=[block(view, answer, directory / f"{stem}-{index}") for index, view in enumerate(experiment.views)],
     )
 
 
@@ -180,7 +180,7 @@ def scale_note(answer: Answer) -> str:
     return f"{note}, {hours:.2f} of planning. All models meet the same starts."
 
 
-def block(view: View | AgentView, answer: Answer, stem: Path) -> Block:
+def block(view: View, answer: Answer, stem: Path) -> Block:
     """One figure or table of an experiment."""
     title = f"{view.title} ({view.artefact})"
     lines = answer.lines
@@ -203,7 +203,7 @@ def block(view: View | AgentView, answer: Answer, stem: Path) -> Block:
             return Block(title, table=tables.dims_table(lines))
         case "agent_table":
             return Block(title, table=tables.agent_table(lines))
-        case "curves" | "agent_curves":
+        case "curves":
             (metric,) = view.metrics
             ylabel, log = AXES[metric.rpartition(".")[2]]
             figure = figures.curves(lines, metric, title=view.title, ylabel=ylabel, log=log)

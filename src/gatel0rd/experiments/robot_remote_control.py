@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gatel0rd.config import CellConfig, CellName, PenaltyName, WorldModelConfig
-from gatel0rd.experiments.registry import GRID_RATES, Experiment, PaperValue, Scenario, Variant, View, with_rates
+from gatel0rd.experiments.registry import GRID_RATES, Experiment, PaperValue, Scenario, Variant, with_rates
+from gatel0rd.experiments.views import View
 
 SPARSITY = 0.001
 EPOCHS = 5000

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gatel0rd.config import CellConfig, CellName, WorldModelConfig
-from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, with_rates
+from gatel0rd.experiments.views import View
 
 SCENARIO = Scenario(
     name="shepherd",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gatel0rd.cells import State, build_cell
 from gatel0rd.config import ActorCriticConfig
-from gatel0rd.engine import EngineName, ProgramCache, can_run, check_name, unroll
+from gatel0rd.engine import Compiled, EngineName, ProgramCache, Results, can_run, check_name, unroll
 from gatel0rd.engine.frames import run_frames
 from gatel0rd.mlp import reset_linear, tanh_mlp
 from gatel0rd.models.encoders import GridEncoder, VectorEncoder
@@ -186,10 +186,7 @@ class ActorCritic(nn.Module):
             starts, noise: whether they will be given.
         """
         use = (False, noise, starts and self.memory is not None)
-        compiled = None
-        if can_run(self.engine, [], self):
-            key = (use, None if self.memory is None else self.memory.program_key())
-            compiled = self._programs.get_or_make(key, lambda: agent_program(self, *use), self.engine)
+        compiled = self._compiled(use) if can_run(self.engine, [], self) else None
         dtype = self._dtype
         if compiled is None:
 
@@ -219,9 +216,7 @@ class ActorCritic(nn.Module):
                 sequences.append(starts.to(dtype)[None, :, None])
             check(sequences, state)
             with torch.no_grad():
-                (actor, critic, *rest), final = run(sequences, state)
-                outputs, latents, gates = ([*rest, None, None, None])[:3]
-                return Judged(self._policy(actor), critic[..., 0], outputs, latents, gates, final)
+                return self._read(run(sequences, state))
 
         return act_compiled
 
@@ -255,14 +250,19 @@ class ActorCritic(nn.Module):
         sequences = [features, *([] if noise is None else [noise]), *masks]
         if not can_run(self.engine, [*sequences, *state], self):
             return None
-        use = (True, noise is not None, bool(masks))
+        compiled = self._compiled((True, noise is not None, bool(masks)))
+        return None if compiled is None else self._read(compiled.run(self, sequences, state))
+
+    def _compiled(self, use: tuple[bool, bool, bool]) -> Compiled | None:
+        """The :func:`agent_program` for this use, if there is one."""
         key = (use, None if self.memory is None else self.memory.program_key())
-        compiled = self._programs.get_or_make(key, lambda: agent_program(self, *use), self.engine)
-        if compiled is None:
-            return None
-        (actor, critic, *rest), final = compiled.run(self, sequences, state)
-        outputs, latents, gates = ([*rest, None, None, None])[:3]
-        return Judged(self._policy(actor), critic[..., 0], outputs, latents, gates, final)
+        return self._programs.get_or_make(key, lambda: agent_program(self, *use), self.engine)
+
+    def _read(self, results: Results) -> Judged:
+        """What an :func:`agent_program` gave."""
+        actor, critic, *rest = results.outputs
+        outputs, latents, gates = [*rest, None, None, None][:3]
+        return Judged(self._policy(actor), critic[..., 0], outputs, latents, gates, results.finals)
 
     @property
     def _dtype(self) -> torch.dtype:

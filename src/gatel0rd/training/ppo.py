@@ -241,6 +241,13 @@ def judge_chunks(agent: ActorCritic, rollout: Rollout, batch: Batch, *, noise: T
     return judged
 
 
+def weighed(advantages: Tensor, config: PPOConfig) -> Tensor:
+    """Advantages as they count for the policy: as they are, or with mean 0 and deviation 1."""
+    if not config.normalize_advantages:
+        return advantages
+    return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+
+
 def loss_terms(
     judged: Judged,
     actions: Tensor,
@@ -253,10 +260,7 @@ def loss_terms(
 
     Shape: [T, B] each.
     """
-    if config.normalize_advantages:
-        advantages_used = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-    else:
-        advantages_used = advantages
+    used = weighed(advantages, config)
     ratio = (judged.policy.log_probability(actions) - old_log_probabilities).exp()
     cut = ratio.clamp(1 - config.clip, 1 + config.clip)
     returns = old_values + advantages
@@ -267,7 +271,7 @@ def loss_terms(
     nothing = error.new_zeros(())
     gates = judged.gates
     return Terms(
-        policy=-torch.minimum(ratio * advantages_used, cut * advantages_used).mean(),
+        policy=-torch.minimum(ratio * used, cut * used).mean(),
         value=error.mean(),
         entropy=judged.policy.entropy().mean(),
         sparsity=nothing if gates is None or config.sparsity_weight == 0 else l0_penalty(gates),
@@ -292,9 +296,7 @@ def loss_gradients(
     """
     assert isinstance(judged.policy, Choices)
     log_probabilities, count = judged.policy.log_probabilities, actions.numel()
-    used = advantages
-    if config.normalize_advantages:
-        used = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    used = weighed(advantages, config)
     ratio = (judged.policy.log_probability(actions) - old_log_probabilities).exp_()
     cut = ratio.clamp(1 - config.clip, 1 + config.clip)
     gain, cut_gain = ratio * used, cut * used
