@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gatel0rd.cli import main
-from gatel0rd.config import from_json, to_json
+from gatel0rd.config import ExecutorConfig, from_json, to_json
 from gatel0rd.experiments.agents import AgentRun
 from gatel0rd.experiments.execute_agent import evaluate_agent, execute_agent, learning_curves, load_agent, plan_single
 from gatel0rd.experiments.minigrid import EXPERIMENTS
@@ -59,7 +59,7 @@ def test_every_experiment_runs_and_reports(experiment_id, preset, out, monkeypat
     runs = plan(experiment, profile="smoke", seeds=[0], preset=preset)
     work, display = Work(out=out), Silent()
     missing = [run for run in runs if remaining_seconds(run, work) > 0]
-    assert run_all(missing, work, workers=1, display=display) == []
+    assert run_all(missing, work, executor=ExecutorConfig(workers=1), display=display) == []
     assert all(error is None for error in display.ends.values())
     assert not any(remaining_seconds(run, work) for run in runs)
     for run in runs:

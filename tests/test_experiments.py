@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gatel0rd.config import content_hash, from_json, to_json
+from gatel0rd.config import ExecutorConfig, content_hash, from_json, to_json
 from gatel0rd.experiments.catalogue import catalogue
 from gatel0rd.experiments.execute import curves, exclusive, execute, measure_again, rounded
 from gatel0rd.experiments.planning import plan_over_training
@@ -60,7 +60,7 @@ def test_every_experiment_runs_and_reports(experiment_id, out, monkeypatch):
     monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
     work = Work(out=out, planning=PROFILES["smoke"] if experiment.plans else None)
     missing = [run for run in runs if remaining_seconds(run, work) > 0]
-    assert run_all(missing, work, workers=1, display=display) == []
+    assert run_all(missing, work, executor=ExecutorConfig(workers=1), display=display) == []
     assert not any(remaining_seconds(run, work) for run in runs)
     assert all(error is None for error in display.ends.values())
     for run in runs:
@@ -255,7 +255,7 @@ def test_workers_give_the_records_of_one_process_and_survive_a_bad_run(out, tmp_
     good = small_run()
     bad = replace(good, train=replace(good.train, learning_rate=1e30, clip_norm=1e30))
     display = Silent()
-    failures = run_all([bad, good], Work(out=tmp_path), workers=2, display=display)
+    failures = run_all([bad, good], Work(out=tmp_path), executor=ExecutorConfig(workers=2), display=display)
     assert [failure.run for failure in failures] == [bad]
     assert "the loss became" in failures[0].error
     assert display.ends[1] is None

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
-from gatel0rd.config import AgentPreset, Preset
+from gatel0rd.config import AgentPreset, ExecutorConfig, Preset
 
 console = Console(soft_wrap=not sys.stdout.isatty())
 
@@ -30,6 +30,8 @@ EXTRAS = {
     "matplotlib": "report",
     "minigrid": "rl",
     "envpool": "fast",
+    "ray": "ray",
+    "submitit": "slurm",
 }
 """Module -> the extra that brings it."""
 
@@ -96,7 +98,8 @@ def run(
         epochs=epochs,
         frames=frames,
     )
-    train(runs, out, workers=workers, resume=resume, planning=profile if experiment.plans else None)
+    executor = ExecutorConfig(workers=workers)
+    train(runs, out, executor=executor, resume=resume, planning=profile if experiment.plans else None)
     console.print(f"Look at the results: gatel0rd report {id} --out {out}")
 
 
@@ -108,10 +111,26 @@ def reproduce(
     profile: Annotated[str, arg(metavar="P", help="How large: smoke, demo, quick or paper.")] = "quick",
     seeds: SeedList = "0-1",
     preset: Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")] = "text",
-    workers: Annotated[int | None, arg(metavar="N", help="Runs side by side; one per core if not given.")] = None,
+    workers: Annotated[
+        int | None, arg(metavar="N", help="Runs side by side; one per core, or what a cluster has room for.")
+    ] = None,
+    executor: Annotated[
+        Literal["local", "ray", "slurm"], arg(help="This machine, a Ray cluster, or SLURM (through submitit).")
+    ] = "local",
+    address: Annotated[
+        str | None, arg(metavar="A", help="Of the Ray cluster; one is started here if not given.")
+    ] = None,
+    slurm: Annotated[
+        str | None, arg(metavar="K=V,…", help="Options of SLURM jobs, as in partition=cpu,account=me.")
+    ] = None,
+    dry_run: Annotated[bool, arg(help="Only say what would be run, and what it costs.")] = False,
     out: OutDirectory = Path("runs"),
 ) -> None:
-    """Make figures and tables of the paper: do the runs that are missing, go on with interrupted ones, then report."""
+    """Make figures and tables of the paper: do the runs that are missing, go on with interrupted ones, then report.
+
+    Interrupted in whatever way (Ctrl-C, kill, reboot), the same command goes on where it stopped.
+    """
+    from gatel0rd.experiments.catalogue import costs
     from gatel0rd.experiments.registry import experiments, find, plan_together
     from gatel0rd.experiments.report import make_report
 
@@ -119,7 +138,11 @@ def reproduce(
         raise ValueError("expected the ids of experiments, or --all; `gatel0rd list` shows them")
     chosen = list(experiments().values()) if all else [find(id) for id in ids]
     runs, planned = plan_together(chosen, profile=profile, seeds=parse_numbers(seeds), preset=preset)
-    train(runs, out, workers=workers, resume=True, planning=profile, planned=planned)
+    if dry_run:
+        show_costs(costs(runs, profile=profile, planned=planned, out=out))
+        return
+    where = ExecutorConfig(kind=executor, workers=workers, address=address, slurm=parse_options(slurm))
+    train(runs, out, executor=where, resume=True, planning=profile, planned=planned)
     console.print(f"Open the report in a browser: {make_report([out], out, [entry.id for entry in chosen])}")
 
 
@@ -399,7 +422,7 @@ def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> N
     from gatel0rd.experiments.report import make_report
 
     runs = plan(find("rrc/generalization"), profile="demo", seeds=[0], cells=["gatel0rd", "gru"])
-    train(runs, out, workers=workers, resume=True)
+    train(runs, out, executor=ExecutorConfig(workers=workers), resume=True)
     shown = ("rrc/generalization", "rrc/gating", "rrc/latents", "rrc/loss")
     path = make_report([out], out, shown, title="GateL0RD demo: Robot Remote Control")
     console.print(f"Open the report in a browser: {path}")
@@ -452,7 +475,7 @@ def train(
     runs: Sequence[Any],
     out: Path,
     *,
-    workers: int | None,
+    executor: ExecutorConfig,
     resume: bool,
     planning: str | None = None,
     planned: frozenset[str] | None = None,
@@ -460,6 +483,7 @@ def train(
     """Say what is to come, execute the runs with a live display, and fail if one of them failed.
 
     Args:
+        executor: who does the work.
         planning: a profile, to plan as many episodes with each run as it says.
         planned: names of the runs with which is planned; all if not given.
     """
@@ -467,19 +491,18 @@ def train(
     from gatel0rd.experiments.profiles import PROFILES
     from gatel0rd.experiments.runner import Work, remaining_seconds, run_all
 
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers is {workers}; expected at least 1")
     profile = None if planning is None else PROFILES[planning]
     work = Work(out=out, resume=resume, planning=profile, planned=planned)
     seconds = {index: remaining_seconds(entry, work) for index, entry in enumerate(runs)}
     missing = [entry for index, entry in enumerate(runs) if seconds[index] > 0]
-    count = min(workers or os.cpu_count() or 1, max(1, len(missing)))
-    console.print(
-        f"{len(runs)} runs, {len(runs) - len(missing)} of them finished before; "
-        f"about {duration(sum(seconds.values()) / count)} on {count} process{'es' if count > 1 else ''}, in {out}"
-    )
+    total, finished = sum(seconds.values()), len(runs) - len(missing)
+    time_left = f"about {total / 3600:.1f} core hours on {executor.kind}"
+    if executor.kind == "local":
+        count = min(executor.workers or os.cpu_count() or 1, max(1, len(missing)))
+        time_left = f"about {duration(total / count)} on {count} process{'es' if count > 1 else ''}"
+    console.print(f"{len(runs)} runs, {finished} of them finished before; {time_left}, in {out}")
     with LiveDisplay(len(missing), console) as display:
-        failures = run_all(missing, work, workers=count, display=display)
+        failures = run_all(missing, work, executor=executor, display=display)
     if failures:
         raise SystemExit(f"gatel0rd: {len(failures)} of {len(missing)} runs failed")
 
@@ -501,6 +524,32 @@ def parse_numbers(text: str, what: str = "seeds") -> list[int]:
             raise ValueError(f"{what} are {text!r}; expected numbers and ranges, as in 0-4 or 0,3,7")
         numbers += range(int(first), int(last if dash else first) + 1)
     return list(dict.fromkeys(numbers))
+
+
+def parse_options(text: str | None) -> dict[str, str]:
+    """a=1,b=2 as a dictionary."""
+    parts = [part.partition("=") for part in (text or "").split(",") if part]
+    wrong = [key for key, equals, value in parts if not (key and equals and value)]
+    if wrong:
+        raise ValueError(f"the options are {text!r}; expected names and values, as in partition=cpu,account=me")
+    return {key.strip(): value.strip() for key, _, value in parts}
+
+
+def show_costs(rows: Sequence[dict[str, Any]]) -> None:
+    """What a plan would take, world by world."""
+    table = Table(
+        Column("world"),
+        *(Column(name, justify="right") for name in ("runs", "finished", "core hours left", "longest run")),
+        title="What would be run",
+        box=box.SIMPLE_HEAD,
+    )
+    for row in rows:
+        hours, longest = f"{row['core_seconds'] / 3600:.1f}", duration(row["longest_seconds"])
+        table.add_row(row["world"], str(row["runs"]), str(row["finished"]), hours, longest)
+    console.print(table)
+    total = sum(row["core_seconds"] for row in rows)
+    times = ", ".join(f"{duration(total / cores)} on {cores} cores" for cores in (2, 16, 128))
+    console.print(f"{total / 3600:.1f} core hours in all: about {times}, from measured times on one AMD EPYC core")
 
 
 def duration(seconds: float) -> str:
@@ -543,7 +592,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         console.print(
             "interrupted; `gatel0rd run` and `rl train` go on from their last checkpoints with --resume, "
-            "data from their last part"
+            "`reproduce` and `demo` with the same command, data from their last part"
         )
         raise SystemExit(130) from None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_type_hints
 
 CellName = Literal["gatel0rd", "elman", "gru", "lstm", "clockwork"]
@@ -221,3 +222,25 @@ def content_hash(config: Any) -> str:
     """
     canonical = json.dumps(_without_defaults(config), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:10]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorConfig:
+    """Who does the work of many runs.
+
+    Attributes:
+        kind: this machine, a Ray cluster, or SLURM.
+        workers: runs side by side; on this machine one per core if not given, on a cluster as many as it has room for.
+        address: of the Ray cluster; one is started on this machine if not given.
+        slurm: further options of SLURM jobs, as ``partition`` or ``account``; ``time`` in minutes and ``mem_gb`` replace
+            what is asked for by default; ``cluster`` may be ``local``, to try without SLURM.
+    """
+
+    kind: Literal["local", "ray", "slurm"] = "local"
+    workers: int | None = None
+    address: str | None = None
+    slurm: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers is {self.workers}; expected at least 1")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gatel0rd.analysis.bootstrap import FEWEST_SEEDS, interval
 from gatel0rd.files import FileError
 
 
@@ -72,11 +73,12 @@ def wilson(successes: float, count: int, z: float = 1.96) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean, standard deviation (0 for one seed) and number of seeds."""
+    """Mean, standard deviation (0 for one seed), number of seeds, and the mean's 95 % interval if there are enough."""
 
     mean: float
     deviation: float
     seeds: int
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ def summarise(values: Sequence[float]) -> Summary | None:
     if not values:
         return None
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return Summary(statistics.fmean(values), deviation, len(values))
+    sure = interval(values) if len(values) >= FEWEST_SEEDS else None
+    return Summary(statistics.fmean(values), deviation, len(values), sure)
 
 
 def load_records(directories: Iterable[Path]) -> list[Record]:

@@ -26,13 +26,14 @@ PaperValues = Mapping[tuple[str, str], Published]
 
 @dataclass(frozen=True)
 class Table:
-    """A header and rows of text; the first column names the row."""
+    """A header and rows of text; the first column names the row, the others hold numbers or ``prose``."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    prose: bool = False
 
     def markdown(self) -> str:
-        lines = [self.header, ["---", *["---:"] * (len(self.header) - 1)], *self.rows]
+        lines = [self.header, ["---", *["---" if self.prose else "---:"] * (len(self.header) - 1)], *self.rows]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
     def html(self) -> str:
@@ -52,12 +53,13 @@ def number(value: float) -> str:
 
 
 def plus_minus(summary: Summary | None) -> str:
-    """Mean ± deviation with the number of seeds; one seed has no deviation."""
+    """Mean ± deviation with the number of seeds, and the mean's 95 % interval if there are enough for one."""
     if summary is None:
         return "–"
     if summary.seeds == 1:
         return f"{number(summary.mean)} (1 seed)"
-    return f"{number(summary.mean)} ± {number(summary.deviation)} ({summary.seeds} seeds)"
+    sure = "" if summary.interval is None else f"; {number(summary.interval[0])} to {number(summary.interval[1])}"
+    return f"{number(summary.mean)} ± {number(summary.deviation)} ({summary.seeds} seeds{sure})"
 
 
 def published(value: Published | None) -> str:

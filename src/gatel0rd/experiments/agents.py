@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gatel0rd.analysis.claims import Claim
 from gatel0rd.config import ActorCriticConfig, AgentPreset, CellConfig, PPOConfig, content_hash
 from gatel0rd.experiments.profiles import Profile
 from gatel0rd.experiments.views import View
@@ -43,6 +44,7 @@ class AgentExperiment:
 
     Attributes:
         environment: where they are trained.
+        claims: what the paper says, in words and as what can be tested.
         transfers: larger environments in which they are tried out too, without training there.
         frames: in the profile ``paper``; the paper's text does not say how many it used.
         seeds: how many random seeds the paper used.
@@ -51,7 +53,7 @@ class AgentExperiment:
     id: str
     title: str
     question: str
-    claim: str
+    claims: tuple[Claim, ...]
     environment: str
     transfers: tuple[str, ...] = ()
     frames: int
@@ -61,6 +63,11 @@ class AgentExperiment:
     scenario: Suite = Suite()
     paper: dict[tuple[str, str], Any] = field(default_factory=dict)
     plans: bool = False
+
+    @property
+    def claim(self) -> str:
+        """What the paper says, in words."""
+        return " ".join(claim.words for claim in self.claims)
 
     @property
     def artefacts(self) -> tuple[str, ...]:

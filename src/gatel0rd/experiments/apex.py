@@ -156,7 +156,9 @@ def section(path: Path) -> Section:
         anchor=f"apex-seed{record['seed']}",
         title="Fetch Pick&Place: a planner guided by a policy that learns from it",
         question="Does guidance by a policy, distilled from the planner's own best trajectories, help the planner?",
-        claim="its data was made by APEX, the policy-guided planner of Pinneri et al. (2021); it gives no number.",
+        claims=(),
+        note="The paper: its data was made by APEX, the policy-guided planner of Pinneri et al. (2021); it gives no "
+        "number.",
         scale=f"Seed {record['seed']}, {config['rounds']} rounds of {config['episodes']} episodes; {record['tests']} "
         f"episodes each, the same starts, with 95 % intervals; {record['wall_seconds'] / 60:.0f} min on "
         f"{record['machine']['threads']} threads.",

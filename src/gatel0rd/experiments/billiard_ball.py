@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
+from gatel0rd.analysis.claims import SIMILAR, Claim, Less, Of, best_rate, lowest, similar
 from gatel0rd.config import CellConfig, CellName, GateName, WorldModelConfig
 from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, with_rates
 from gatel0rd.experiments.views import View
@@ -42,6 +44,9 @@ def _network(cell: CellName, label: str, layers: int = LAYERS) -> Variant:
 GATEL0RD = _network("gatel0rd", "GateL0RD")
 LSTM, GRU, ELMAN = _network("lstm", "LSTM"), _network("gru", "GRU"), _network("elman", "Elman RNN")
 FOUR = (GATEL0RD, LSTM, GRU, ELMAN)
+BASELINES = ("lstm", "gru", "elman")
+CONTACTS = "measures/gating/free-running/events/cushion contact/3"
+"""Where records keep how gates coincide with contacts, within three steps."""
 
 
 def _sparsity(weight: float) -> Variant:
@@ -94,8 +99,16 @@ EXPERIMENTS = (
         id="billiard/teacher-forcing",
         title="Trained on real inputs only",
         question="Who predicts 50 steps on its own after training on single steps?",
-        claim="Only GateL0RD with λ = 0.001 achieves reasonable predictions; without the penalty it is still better "
-        "than the other networks.",
+        claims=(
+            Claim(
+                words="Only GateL0RD with λ = 0.001 achieves reasonable predictions.",
+                tests=lowest("gatel0rd", ("gatel0rd-0", *BASELINES), "test.error"),
+            ),
+            Claim(
+                words="Without the penalty it is still better than the other networks.",
+                tests=lowest("gatel0rd-0", BASELINES, "test.error"),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=tuple(map(_teacher_forced, COMPARED)),
@@ -108,7 +121,19 @@ EXPERIMENTS = (
         id="billiard/scheduled-sampling",
         title="Trained with scheduled sampling",
         question="Who predicts best when training moves from real inputs to own predictions?",
-        claim="All networks improve on teacher forcing; GateL0RD with λ = 0.001 has the lowest mean error.",
+        claims=(
+            Claim(
+                words="All networks improve on teacher forcing.",
+                tests=tuple(
+                    Less(Of(name, "test.error"), Of(f"billiard/teacher-forcing:{name}", "test.error"))
+                    for name in ("gatel0rd", "gatel0rd-0", *BASELINES)
+                ),
+            ),
+            Claim(
+                words="GateL0RD with λ = 0.001 has the lowest mean error.",
+                tests=lowest("gatel0rd", ("gatel0rd-0", *BASELINES), "test.error"),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=COMPARED,
@@ -121,8 +146,39 @@ EXPERIMENTS = (
         id="billiard/sparsity",
         title="Strength of the penalty",
         question="How does λ change the error and the number of gate openings?",
-        claim="0.001 has the lowest error, 0 and 0.01 are similar, 0.1 is worse. A larger λ opens fewer gates and uses "
-        "fewer dimensions (less than 6 of 8 with λ = 0, two with 0.01); even with λ = 0 gates close over training.",
+        claims=(
+            Claim(
+                words="λ = 0.001 has the lowest error.",
+                tests=lowest("gatel0rd", ("gatel0rd-0", "gatel0rd-0.01", "gatel0rd-0.1"), "test.error"),
+            ),
+            Claim(
+                words="The errors of 0 and 0.01 are similar, that of 0.1 is higher.",
+                tests=(
+                    *similar("gatel0rd-0", "gatel0rd-0.01", "test.error", SIMILAR),
+                    Less(Of("gatel0rd-0.01", "test.error"), Of("gatel0rd-0.1", "test.error")),
+                ),
+            ),
+            Claim(
+                words="A larger λ opens fewer gates and uses fewer dimensions.",
+                tests=tuple(
+                    Less(Of(larger, metric), Of(smaller, metric))
+                    for metric in ("test.open_rate", "test.dims_used")
+                    for larger, smaller in pairwise(("gatel0rd-0.1", "gatel0rd-0.01", "gatel0rd", "gatel0rd-0"))
+                ),
+            ),
+            Claim(
+                words="With λ = 0 less than 6 of 8 dimensions are used, with 0.01 two.",
+                tests=(
+                    Less(Of("gatel0rd-0", "test.dims_used"), 6 / 8),
+                    Less(1.5 / 8, Of("gatel0rd-0.01", "test.dims_used")),
+                    Less(Of("gatel0rd-0.01", "test.dims_used"), 2.5 / 8),
+                ),
+            ),
+            Claim(
+                words="Even with λ = 0 gates close over training.",
+                tests=(Less(Of("gatel0rd-0", "test.open_rate"), Of("gatel0rd-0", "test.open_rate@0")),),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=tuple(map(_sparsity, (0.001, 0, 0.01, 0.1))),
@@ -137,7 +193,18 @@ EXPERIMENTS = (
         id="billiard/gating",
         title="When gates open",
         question="Do gates open when the ball touches a cushion, and how many dimensions does a sequence change?",
-        claim="With λ = 0.01 GateL0RD updates two dimensions of its latent state around the points of collision.",
+        claims=(
+            Claim(
+                words="With λ = 0.01 GateL0RD updates two dimensions of its latent state around the points of "
+                "collision.",
+                tests=(
+                    Less(1.5 / 8, Of("gatel0rd-0.01", "test.dims_used")),
+                    Less(Of("gatel0rd-0.01", "test.dims_used"), 2.5 / 8),
+                    Less(0.5, Of("gatel0rd-0.01", f"{CONTACTS}/precision")),
+                    Less(0.5, Of("gatel0rd-0.01", f"{CONTACTS}/recall")),
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=(_sparsity(0.01), _sparsity(0.001), _sparsity(0)),
@@ -150,7 +217,19 @@ EXPERIMENTS = (
         id="billiard/latents",
         title="Learned latent states",
         question="What do the latent states look like while the ball moves?",
-        claim="GateL0RD changes two dimensions around collisions; GRU and LSTM change many throughout.",
+        claims=(
+            Claim(
+                words="GateL0RD changes two dimensions around collisions.",
+                tests=(
+                    Less(1.5, Of("gatel0rd-0.01", "dims: two contacts")),
+                    Less(Of("gatel0rd-0.01", "dims: two contacts"), 2.5),
+                ),
+            ),
+            Claim(
+                words="GRU and LSTM change many throughout.",
+                tests=tuple(Less(0.9, Of(f"{name}-layers1", "changes: two contacts")) for name in ("gru", "lstm")),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=(
@@ -167,7 +246,19 @@ EXPERIMENTS = (
         id="billiard/latents-sparsity",
         title="Latent states and the penalty",
         question="How do the latent states of one sequence differ with λ?",
-        claim="With λ = 0.01 two dimensions encode the ball's velocity, with 0.001 three, with 0 five.",
+        claims=(
+            Claim(
+                words="With λ = 0.01 two dimensions encode the ball's velocity, with 0.001 three, with 0 five.",
+                tests=tuple(
+                    test
+                    for name, dims in (("gatel0rd-0.01", 2), ("gatel0rd", 3), ("gatel0rd-0", 5))
+                    for test in (
+                        Less(dims - 0.5, Of(name, "dims: three contacts")),
+                        Less(Of(name, "dims: three contacts"), dims + 0.5),
+                    )
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=tuple(map(_sparsity, (0, 0.001, 0.01))),
@@ -180,8 +271,23 @@ EXPERIMENTS = (
         id="billiard/gate-function",
         title="Ablation 1: gate function",
         question="Would a sigmoid or a step function do as a gate?",
-        claim="Heaviside gates are worse, and without the penalty their error even rises; a sigmoid is as good as "
-        "ReTanh but never exactly 0.",
+        claims=(
+            Claim(
+                words="Heaviside gates are worse.",
+                tests=lowest("gatel0rd", ("gatel0rd-heaviside-0.001", "gatel0rd-heaviside-0"), "test.error"),
+            ),
+            Claim(
+                words="Without the penalty their error even rises.",
+                tests=(Less(Of("gatel0rd-heaviside-0", "test.error@0.25"), Of("gatel0rd-heaviside-0", "test.error")),),
+            ),
+            Claim(
+                words="A sigmoid is as good as ReTanh but never exactly 0.",
+                tests=(
+                    *similar("gatel0rd-sigmoid-0", "gatel0rd", "test.error", SIMILAR),
+                    Less(0.999, Of("gatel0rd-sigmoid-0", "test.open_rate")),
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=(
@@ -196,7 +302,22 @@ EXPERIMENTS = (
         id="billiard/gate-noise",
         title="Ablation 2: gate noise",
         question="What does noise on the gates do?",
-        claim="The error is the same with and without noise; more noise opens fewer gates.",
+        claims=(
+            Claim(
+                words="The error is the same with and without noise.",
+                tests=(
+                    *similar("gatel0rd-noise0", "gatel0rd-0.01", "test.error", SIMILAR),
+                    *similar("gatel0rd-noise0", "gatel0rd-noise0.2", "test.error", SIMILAR),
+                ),
+            ),
+            Claim(
+                words="More noise opens fewer gates.",
+                tests=tuple(
+                    Less(Of(more, "test.open_rate"), Of(less, "test.open_rate"))
+                    for less, more in pairwise(("gatel0rd-noise0", "gatel0rd-0.01", "gatel0rd-noise0.2"))
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=(_noise(0), replace(_sparsity(0.01), label="gate noise 0.1"), _noise(0.2)),
@@ -209,7 +330,14 @@ EXPERIMENTS = (
         id="billiard/init",
         title="Ablation 3: f_init",
         question="Does it help to set the first latent state from the first inputs?",
-        claim="All networks are worse without f_init; GRU loses least.",
+        claims=(
+            Claim(
+                words="All networks are worse without f_init.",
+                tests=tuple(
+                    Less(Of(variant.name, "test.error"), Of(f"{variant.name}-zero", "test.error")) for variant in FOUR
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=tuple(
@@ -232,7 +360,14 @@ EXPERIMENTS = (
         id="billiard/learning-rates",
         title="Learning rates, scheduled sampling",
         question="Which learning rate gives the lowest validation error?",
-        claim="0.0005 for all four.",
+        claims=(
+            Claim(
+                words="0.0005 for all four.",
+                tests=tuple(
+                    test for variant in FOUR for test in best_rate(variant.name, 0.0005, GRID_RATES, "validation.error")
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=with_rates(FOUR, GRID_RATES),
@@ -243,7 +378,18 @@ EXPERIMENTS = (
         id="billiard/teacher-forcing-rates",
         title="Learning rates, teacher forcing",
         question="Which learning rate gives the lowest validation error after training on real inputs?",
-        claim="0.001 for GateL0RD, LSTM and GRU, 0.00005 for the Elman RNN.",
+        claims=(
+            Claim(
+                words="0.001 for GateL0RD, LSTM and GRU, 0.00005 for the Elman RNN.",
+                tests=tuple(
+                    test
+                    for variant in FOUR
+                    for test in best_rate(
+                        variant.name, 0.00005 if variant.name == "elman" else 0.001, GRID_RATES, "validation.error"
+                    )
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=with_rates(tuple(map(_teacher_forced, FOUR)), GRID_RATES),
@@ -254,7 +400,20 @@ EXPERIMENTS = (
         id="billiard/layers",
         title="Number of layers",
         question="Do one, two or three layers predict best?",
-        claim="All networks are slightly better with three.",
+        claims=(
+            Claim(
+                words="All networks are slightly better with three.",
+                tests=tuple(
+                    Less(
+                        Of(f"{variant.name}-layers3", "validation.error"),
+                        Of(f"{variant.name}-layers{fewer}", "validation.error"),
+                        surely=False,
+                    )
+                    for variant in FOUR
+                    for fewer in (1, 2)
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="shots",
         variants=tuple(variant for layers in (1, 2, 3) for variant in _layers(layers)),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from gatel0rd.config import DataRecipe, Preset
 from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.registry import (
     AnyExperiment,
+    AnyRun,
     estimated_planning_seconds,
     estimated_seconds,
     experiments,
     plan,
     scenarios,
 )
+from gatel0rd.experiments.runner import Work, remaining_seconds
 
 
 def catalogue() -> list[dict[str, Any]]:
@@ -38,6 +42,26 @@ def core_seconds(experiment: AnyExperiment, profile: str) -> float:
     runs = plan(experiment, profile=profile, seeds=[0])
     planning = estimated_planning_seconds(experiment.scenario.name, PROFILES[profile]) if experiment.plans else 0.0
     return sum(map(estimated_seconds, runs)) + planning * len(runs)
+
+
+def costs(
+    runs: Sequence[AnyRun], *, profile: str, planned: frozenset[str] = frozenset(), out: Path
+) -> list[dict[str, Any]]:
+    """What a plan would take, world by world, from measured times of one core."""
+    work = Work(out=out, planning=PROFILES[profile], planned=planned)
+    rows = []
+    for world in dict.fromkeys(run.scenario for run in runs):
+        seconds = [remaining_seconds(run, work) for run in runs if run.scenario == world]
+        rows.append(
+            {
+                "world": world,
+                "runs": len(seconds),
+                "finished": seconds.count(0.0),
+                "core_seconds": sum(seconds),
+                "longest_seconds": max(seconds),
+            }
+        )
+    return rows
 
 
 def recipes(name: str, *, sequences: int | None, preset: Preset, seed: int) -> list[DataRecipe]:

@@ -131,6 +131,9 @@ class LiveDisplay:
         if not self.console.is_terminal and done * 10 // total > (done - 1) * 10 // total:  # a line per tenth
             self.console.print(f"{self.names[index]}: {done} of {total} control steps", highlight=False)
 
+    def retried(self, index: int, reason: str) -> None:
+        self.console.print(f"{self.names[index]}: {escape(reason)}, goes on from its checkpoint", highlight=False)
+
     def ended(self, index: int, error: str | None) -> None:
         self.progress.remove_task(self.tasks[index])
         self.progress.advance(self.overall)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,14 +109,24 @@ def measure_again(directory: Path) -> Path:
 
 
 @contextmanager
-def exclusive(directory: Path) -> Iterator[None]:
-    """Hold the directory for this process; one that another process holds is a :class:`FileError`."""
+def exclusive(directory: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold the directory for this process; one that another process holds for longer is a :class:`FileError`.
+
+    Args:
+        patience: seconds to wait for another process, which may be about to die with its coordinator or its node.
+    """
     directory.mkdir(parents=True, exist_ok=True)
+    last = time.monotonic() + patience
     with (directory / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FileError(f"{directory} is in use by another process; wait for it or choose another --out") from error
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= last:
+                    advice = "wait for it or choose another --out"
+                    raise FileError(f"{directory} is in use by another process; {advice}") from error
+                time.sleep(0.1)
         yield
 
 

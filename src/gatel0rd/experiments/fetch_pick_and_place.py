@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gatel0rd.analysis.claims import SIMILAR, Claim, Less, Of, Times, best_rate, lowest, similar
 from gatel0rd.config import CellConfig, CellName, WorldModelConfig
 from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, with_rates
 from gatel0rd.experiments.views import View
@@ -84,6 +85,7 @@ DEEP = (
     *_OTHERS,
 )
 
+BASELINES = ("lstm", "gru", "elman")
 TEST, GENERALIZATION = ("test.error",), ("generalization.error",)
 
 EXPERIMENTS = (
@@ -91,8 +93,23 @@ EXPERIMENTS = (
         id="fetch/generalization",
         title="Generalization across grasp timings",
         question="Who predicts well when the object is grasped later than ever during training?",
-        claim="All networks have a very low test error, LSTM the lowest by a little; when the grasp comes later all "
-        "errors are much higher, and GateL0RD's (λ = 0.0001) rises the least.",
+        claims=(
+            Claim(
+                words="On the test set LSTM's error is slightly lower than GateL0RD's (λ = 0.0001).",
+                tests=lowest("lstm", ("gatel0rd",), "test.error"),
+            ),
+            Claim(
+                words="When the grasp comes later all errors are much higher.",
+                tests=tuple(
+                    Less(Of(variant.name, "test.error"), Times(0.5, Of(variant.name, "generalization.error")))
+                    for variant in FOUR
+                ),
+            ),
+            Claim(
+                words="GateL0RD's rises the least.",
+                tests=lowest("gatel0rd", BASELINES, "generalization.error"),
+            ),
+        ),
         scenario=SCENARIO,
         policy="grasps",
         variants=FOUR,
@@ -102,7 +119,7 @@ EXPERIMENTS = (
             View(
                 kind="final_table",
                 title="Final prediction errors",
-                artefact="Fig. 22",
+                artefact="Fig. 22a",
                 metrics=(*TEST, *GENERALIZATION),
             ),
         ),
@@ -111,8 +128,20 @@ EXPERIMENTS = (
         id="fetch/latents",
         title="Learned latent states",
         question="What do the latent states look like when the object is grasped and carried?",
-        claim="One or three dimensions of GateL0RD's latent state change around the grasp and then stay; other "
-        "networks' states are not as easily interpreted.",
+        claims=(
+            Claim(
+                words="One or three dimensions of GateL0RD's latent state change around the grasp and then stay.",
+                tests=(
+                    Less(0.5, Of("gatel0rd", "dims: late grasp")),
+                    Less(Of("gatel0rd", "dims: late grasp"), 3.5),
+                    Less(Of("gatel0rd", "changes: late grasp"), 0.1),
+                ),
+            ),
+            Claim(
+                words="Other networks' states are not as easily interpreted (tested: they change all the time).",
+                tests=tuple(Less(0.9, Of(name, "changes: late grasp")) for name in BASELINES),
+            ),
+        ),
         scenario=SCENARIO,
         policy="grasps",
         variants=FOUR,
@@ -125,7 +154,15 @@ EXPERIMENTS = (
         id="fetch/gating",
         title="Gates at the grasp",
         question="Do gates open when the object is grasped?",
-        claim="GateL0RD typically updates its latent state when the object is grasped.",
+        claims=(
+            Claim(
+                words="GateL0RD typically updates its latent state when the object is grasped.",
+                tests=(
+                    Less(0.8, Of("gatel0rd", "measures/gating/free-running/events/grasp/3/recall")),
+                    Less(0.5, Of("gatel0rd", "measures/gating/free-running/events/grasp/3/precision")),
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="grasps",
         variants=(FOUR[0],),
@@ -144,7 +181,14 @@ EXPERIMENTS = (
         id="fetch/learning-rates",
         title="Learning-rate grid search",
         question="Which learning rate gives the lowest validation error?",
-        claim="0.005 for all four.",
+        claims=(
+            Claim(
+                words="0.005 for all four.",
+                tests=tuple(
+                    test for variant in FOUR for test in best_rate(variant.name, 0.005, GRID_RATES, "validation.error")
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="grasps",
         variants=with_rates(FOUR, GRID_RATES),
@@ -155,8 +199,23 @@ EXPERIMENTS = (
         id="fetch-diverse/prediction",
         title="Diverse ways of moving the object",
         question="Who predicts best when the object is also pushed, slid and flicked?",
-        claim="All networks are very similar; GateL0RD is slightly worse than the others with λ = 0.001 and slightly "
-        "better with λ = 0.",
+        claims=(
+            Claim(
+                words="All networks are very similar.",
+                tests=tuple(
+                    test
+                    for name in ("gatel0rd-0.001", *BASELINES)
+                    for test in similar(name, "gatel0rd-0", "test.error", SIMILAR)
+                ),
+            ),
+            Claim(
+                words="GateL0RD is slightly worse than the others with λ = 0.001 and slightly better with λ = 0.",
+                tests=(
+                    *lowest("gatel0rd-0", BASELINES, "test.error"),
+                    *(Less(Of(name, "test.error"), Of("gatel0rd-0.001", "test.error")) for name in BASELINES),
+                ),
+            ),
+        ),
         scenario=DIVERSE,
         policy="mixed",
         variants=DEEP,
@@ -170,7 +229,14 @@ EXPERIMENTS = (
         id="fetch-diverse/learning-rates",
         title="Learning-rate grid search, diverse sequences",
         question="Which learning rate gives the lowest validation error?",
-        claim="0.001 for all four.",
+        claims=(
+            Claim(
+                words="0.001 for all four.",
+                tests=tuple(
+                    test for variant in DEEP for test in best_rate(variant.name, 0.001, GRID_RATES, "validation.error")
+                ),
+            ),
+        ),
         scenario=DIVERSE,
         policy="mixed",
         variants=with_rates(DEEP, GRID_RATES),

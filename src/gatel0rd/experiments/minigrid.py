@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gatel0rd.analysis.claims import SIMILAR, Claim, Less, Of, Times, similar
 from gatel0rd.config import CellConfig
 from gatel0rd.experiments.agents import AgentExperiment, AgentVariant
 from gatel0rd.experiments.views import View
@@ -28,14 +29,25 @@ def _task(
     frames: int,
     transfers: tuple[str, ...] = (),
     variants: tuple[AgentVariant, ...] = (GATEL0RD, LSTM),
-    claim: str = "GateL0RD reaches the same success rate as the LSTM or a higher one, with less experience.",
+    claims: tuple[Claim, ...] | None = None,
 ) -> AgentExperiment:
+    full_name = f"MiniGrid-{environment}-v0"
     return AgentExperiment(
         id=f"minigrid/{name}",
         title=title,
         question=question,
-        claim=claim,
-        environment=f"MiniGrid-{environment}-v0",
+        claims=claims
+        or (
+            Claim(
+                words="GateL0RD reaches the same success rate as the LSTM or a higher one.",
+                tests=(Less(Of("lstm", f"{full_name}.success"), Times(1.05, Of("gatel0rd", f"{full_name}.success"))),),
+            ),
+            Claim(
+                words="It does so with less experience.",
+                tests=(Less(Of("lstm", "mean success"), Of("gatel0rd", "mean success")),),
+            ),
+        ),
+        environment=full_name,
         transfers=tuple(f"MiniGrid-{transfer}-v0" for transfer in transfers),
         frames=frames,
         variants=variants,
@@ -53,8 +65,19 @@ def _transfer(name: str, small: AgentExperiment, title: str, figures: tuple[str,
         id=f"minigrid/{name}",
         title=title,
         question="Who still succeeds where everything is further apart, without having trained there?",
-        claim="GateL0RD has a higher mean success rate and a higher mean reward than the LSTM, although both do about "
-        "equally well where they were trained.",
+        claims=(
+            Claim(
+                words="GateL0RD has a higher mean success rate and a higher mean reward than the LSTM.",
+                tests=tuple(
+                    Less(Of("lstm", f"{larger}.{measure}"), Of("gatel0rd", f"{larger}.{measure}"))
+                    for measure in ("success", "return")
+                ),
+            ),
+            Claim(
+                words="Both do about equally well where they were trained.",
+                tests=similar("gatel0rd", "lstm", f"{small.environment}.success", SIMILAR),
+            ),
+        ),
         environment=small.environment,
         transfers=small.transfers,
         frames=small.frames,
@@ -129,8 +152,19 @@ EXPERIMENTS = (
         ("Fig. 26a", "Fig. 26b"),
         20_000_000,
         variants=(GATEL0RD, LSTM, SLOW_LSTM),
-        claim="With the smaller learning rate the LSTM reaches 100 % success and a mean reward above 0.8; GateL0RD is "
-        "still faster.",
+        claims=(
+            Claim(
+                words="With the smaller learning rate the LSTM reaches 100 % success and a mean reward above 0.8.",
+                tests=(
+                    Less(0.95, Of("lstm-lr0.0005", "MiniGrid-KeyCorridorS3R3-v0.success")),
+                    Less(0.8, Of("lstm-lr0.0005", "MiniGrid-KeyCorridorS3R3-v0.return")),
+                ),
+            ),
+            Claim(
+                words="GateL0RD is still faster.",
+                tests=(Less(Of("lstm-lr0.0005", "mean success"), Of("gatel0rd", "mean success")),),
+            ),
+        ),
     ),
     _transfer("zero-shot-doorkey", DOORKEY, "From DoorKey-8x8 to DoorKey-16x16", ("Fig. 27a", "Fig. 27c")),
     _transfer("zero-shot-memory", MEMORY, "From MemoryS13 to MemoryS17", ("Fig. 27b", "Fig. 27d")),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gatel0rd.analysis.claims import Claim
 from gatel0rd.config import (
     AgentPreset,
     CellConfig,
@@ -117,7 +118,8 @@ class Experiment:
 
     Attributes:
         id: ``scenario/name``.
-        question, claim: what is asked, and what the paper says, in words.
+        question: what is asked.
+        claims: what the paper says, in words and as what can be tested.
         policy: which data set the networks are trained on.
         seeds: how many random seeds the paper used.
         paper: (variant, metric) -> the paper's number, where it gives one.
@@ -126,13 +128,18 @@ class Experiment:
     id: str
     title: str
     question: str
-    claim: str
+    claims: tuple[Claim, ...]
     scenario: Scenario
     policy: str
     variants: tuple[Variant, ...]
     views: tuple[View, ...]
     seeds: int = 20
     paper: dict[tuple[str, str], PaperValue] = field(default_factory=dict)
+
+    @property
+    def claim(self) -> str:
+        """What the paper says, in words."""
+        return " ".join(claim.words for claim in self.claims)
 
     @property
     def plans(self) -> bool:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gatel0rd import __version__
 from gatel0rd.analysis import figures, tables
-from gatel0rd.analysis.page import Block, Picture, Section, page
+from gatel0rd.analysis.claims import VERDICTS, Finding, judge
+from gatel0rd.analysis.page import RULE, Block, Judged, Picture, Section, page, verdict_counts, verdict_table
 from gatel0rd.analysis.records import Line, Record, load_records
 from gatel0rd.config import AgentPreset
 from gatel0rd.experiments.agents import AgentExperiment
@@ -35,6 +36,7 @@ class Answer:
     experiment: AnyExperiment
     profile: str
     preset: AgentPreset
+    length: int
     lines: Sequence[Line]
 
     @property
@@ -64,22 +66,92 @@ def answers(chosen: Sequence[AnyExperiment], records: Sequence[Record], *, named
         related = [record for record in records if record.run["scenario"] == experiment.scenario.name]
         scales = {(record.run["profile"], record.run["preset"], record.length) for record in related}
         for profile, preset, length in sorted(scales, key=lambda scale: -scale[2]):
-            base, comma, _ = profile.partition(",")
-            lines = []
-            for variant in experiment.variants:
-                run = plan_any(
-                    experiment, variant, seed=0, profile=PROFILES[base], preset=preset, length=length if comma else None
-                )
-                matching = [record for record in records if record.group == run.group]
-                lines.append(Line(variant.name, variant.label, variant.cell.name, matching, variant.dashed))
-            if experiment.plans:  # records of shared runs that were not planned with have nothing to show
-                planned = [[r for r in line.records if "planning" in r.content] for line in lines]
-                lines = [replace(line, records=own_records) for line, own_records in zip(lines, planned, strict=True)]
-            answered = [line for line in lines if line.records]
+            answered = lines_of(experiment, records, profile, preset, length)
             if answered and (named or is_comparison(experiment, answered)):
-                own.append(Answer(experiment, profile, preset, answered))
+                own.append(Answer(experiment, profile, preset, length, answered))
         found += {id_lines(answer): answer for answer in own}.values()
     return found
+
+
+def lines_of(
+    experiment: AnyExperiment, records: Sequence[Record], profile: str, preset: AgentPreset, length: int
+) -> list[Line]:
+    """The variants of an experiment that have records at one scale."""
+    base, comma, _ = profile.partition(",")
+    lines = []
+    for variant in experiment.variants:
+        run = plan_any(
+            experiment, variant, seed=0, profile=PROFILES[base], preset=preset, length=length if comma else None
+        )
+        matching = [record for record in records if record.group == run.group]
+        if experiment.plans:  # records of shared runs that were not planned with have nothing to show
+            matching = [record for record in matching if "planning" in record.content]
+        lines.append(Line(variant.name, variant.label, variant.cell.name, matching, variant.dashed))
+    return [line for line in lines if line.records]
+
+
+def judge_answer(answer: Answer, records: Sequence[Record]) -> list[Judged]:
+    """Every claim of an experiment, judged at one scale."""
+    experiment = answer.experiment
+    scale = (answer.profile, answer.preset, answer.length)
+
+    def find_line(name: str) -> Line | None:
+        other, colon, variant = name.rpartition(":")
+        lines = lines_of(find(other), records, *scale) if colon else answer.lines
+        return next((line for line in lines if line.name == variant), None)
+
+    judged = []
+    for claim in experiment.claims:
+        finding = judge(claim, find_line, paper_seeds=experiment.seeds)
+        seeds = f"{finding.seeds} of {experiment.seeds} seeds"
+        where = f"{seeds}, {share_words(answer.records)}" + ("" if answer.preset == "text" else f", {answer.preset}")
+        judged.append(
+            Judged(
+                world=experiment.scenario.title,
+                id=experiment.id,
+                artefacts=", ".join(experiment.artefacts),
+                words=claim.words,
+                finding=finding,
+                scale=where,
+                anchor=anchor_of(answer),
+            )
+        )
+    return judged
+
+
+def verdicts(chosen: Sequence[AnyExperiment], records: Sequence[Record]) -> list[Judged]:
+    """One verdict per claim and preset: at the largest scale with enough seeds, or else at the largest."""
+    judged: list[Judged] = []
+    for experiment in chosen:
+        found = answers([experiment], records, named=True)
+        by_preset: dict[str, list[list[Judged]]] = {}
+        for answer in found:  # the largest scale first
+            by_preset.setdefault(answer.preset, []).append(judge_answer(answer, records))
+        for scales in by_preset.values():
+            for rows in zip(*scales, strict=True):
+                order = ["holds", "does not hold"], ["not enough seeds"], ["not run"]
+                best = next(row for kinds in order for row in rows if row.finding.verdict in kinds)
+                if best.finding.verdict != "not run" or len(by_preset) == 1:
+                    judged.append(best)
+        for claim in experiment.claims if not found else ():
+            finding = Finding("not run", "", 0)
+            place = ", ".join(experiment.artefacts)
+            judged.append(Judged(experiment.scenario.title, experiment.id, place, claim.words, finding, "–"))
+    return judged
+
+
+def anchor_of(answer: Answer) -> str:
+    """What names an experiment at one scale, in file names and links."""
+    profile = answer.profile.replace(", ", "-").replace(" ", "-")
+    return f"{answer.experiment.id.replace('/', '-')}-{profile}-{answer.preset}"
+
+
+def share_words(records: Sequence[Record]) -> str:
+    """How long runs are, as a share of the paper's."""
+    shares = sorted({record.share for record in records if record.share is not None})
+    if not shares:
+        return f"{records[0].length / 1e6:.3g} million frames"
+    return " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys(shares[:1] + shares[-1:])) + " of the steps"
 
 
 def id_lines(answer: Answer) -> frozenset[Path]:
@@ -107,7 +179,10 @@ def make_report(
         if ids:
             raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
         raise ValueError("the records hold nothing to compare yet; name an experiment to see it anyway")
-    sections = [section(answer, out / "figures") for answer in found]
+    judged = verdicts(chosen, records)
+    sections = [section(answer, records, out / "figures") for answer in found]
+    shown = {part.anchor for part in sections}
+    judged = [claim if claim.anchor in shown else replace(claim, anchor="") for claim in judged]
     if guided:
         from gatel0rd.experiments import apex
 
@@ -115,9 +190,10 @@ def make_report(
     introduction = [
         "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
         "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs beside the paper's numbers.",
-        f"{len(records)} finished runs. Every figure and number below was made from their records; "
+        f"{len(records)} finished runs with up to {len({record.seed for record in records})} seeds; {len(chosen)} "
+        f"experiments. Every figure and number below was made from their records; "
         "shaded areas and ± are standard deviations over seeds; of success rates in planning, standard errors over "
-        "seeds, or over episodes where there is one seed.",
+        "seeds, or over episodes where there is one seed; ranges are 95 % bootstrap intervals of means.",
     ]
     for scenario in {answer.experiment.scenario.name: answer.experiment.scenario for answer in found}.values():
         shares = [record.share or 0.0 for record in records if record.run["scenario"] == scenario.name]
@@ -130,16 +206,25 @@ def make_report(
     machines = sorted({record.content["machine"]["processor"] for record in records})
     footer = f"gatel0rd {__version__}, commit {', '.join(commits)}, on {', '.join(machines)}."
     path = out / "report.html"
-    write_atomically(path, page(title, introduction, sections, footer))
-    write_atomically(out / "report.md", f"# {title}\n\n" + "\n".join(part.markdown() for part in sections))
+    write_atomically(path, page(title, introduction, judged, sections, footer))
+    write_atomically(out / "verdicts.md", verdicts_markdown(judged))
+    parts = [f"# {title}\n", *introduction, verdicts_markdown(judged), *(part.markdown() for part in sections)]
+    write_atomically(out / "report.md", "\n\n".join(parts))
     return path
 
 
-def section(answer: Answer, directory: Path) -> Section:
+def verdicts_markdown(judged: Sequence[Judged]) -> str:
+    """How many claims hold, and the table of all that were tested."""
+    counts = ", ".join(f"{count} {VERDICTS[verdict]}" for verdict, count in verdict_counts(judged).items())
+    tested = [claim for claim in judged if claim.finding.verdict != "not run"]
+    return f"**{len(judged)} claims: {counts}.** {RULE}\n\n{verdict_table(tested).markdown()}"
+
+
+def section(answer: Answer, records: Sequence[Record], directory: Path) -> Section:
     """An experiment's part of the page; its figures are written to ``directory``."""
     experiment = answer.experiment
     scale = answer.profile if answer.preset == "text" else f"{answer.profile}, {answer.preset}"
-    stem = f"{experiment.id.replace('/', '-')}-{answer.profile.replace(', ', '-').replace(' ', '-')}-{answer.preset}"
+    stem = anchor_of(answer)
     cells = dict.fromkeys(line.cell for line in answer.lines)
     known = dict.fromkeys(variant.cell.name for variant in experiment.variants)
     profile, with_length, _ = answer.profile.partition(",")
@@ -153,7 +238,7 @@ def section(answer: Answer, directory: Path) -> Section:
         anchor=stem,
         title=f"{experiment.scenario.title}: {experiment.title} ({scale})",
         question=experiment.question,
-        claim=experiment.claim,
+        claims=judge_answer(answer, records),
         scale=scale_note(answer),
         command=command,
         blocks=[block(view, answer, directory / f"{stem}-{index}") for index, view in enumerate(experiment.views)],
@@ -162,16 +247,12 @@ def section(answer: Answer, directory: Path) -> Section:
 
 def scale_note(answer: Answer) -> str:
     """Seeds and share of the paper's scale, in words."""
-    shares = sorted({record.share for record in answer.records if record.share is not None})
     seeds = sorted({len(line.records) for line in answer.lines})
-    share = " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys(shares[:1] + shares[-1:]))
     count = " to ".join(str(value) for value in dict.fromkeys((seeds[0], seeds[-1])))
     hours = sum(record.content["wall_seconds"] for record in answer.records) / 3600
     note = f"Profile {answer.profile}, preset {answer.preset}: {count} of the paper's {answer.experiment.seeds} seeds, "
-    if share:
-        note += f"{share} of its gradient steps per run"
-    else:
-        note += f"{answer.records[0].length / 1e6:.3g} million frames per run (the paper does not state its number)"
+    note += f"{share_words(answer.records)} per run"
+    note += " (the paper does not state its number)" if answer.records[0].share is None else ""
     note += f"; {hours:.2f} core hours of training in all"
     if not answer.experiment.plans:
         return f"{note}."

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gatel0rd.analysis.claims import (
+    SIMILAR,
+    Claim,
+    Less,
+    Of,
+    Times,
+    best_rate,
+    loss_rises_and_falls,
+    lowest,
+    similar,
+)
 from gatel0rd.config import CellConfig, CellName, PenaltyName, WorldModelConfig
 from gatel0rd.experiments.registry import GRID_RATES, Experiment, PaperValue, Scenario, Variant, with_rates
 from gatel0rd.experiments.views import View
@@ -58,6 +69,7 @@ CLOCKWORK = replace(
     reference_epochs=CLOCKWORK_EPOCHS,
 )
 FOUR = (GATEL0RD, LSTM, GRU, ELMAN)
+FIVE = tuple(variant.name for variant in (*FOUR, CLOCKWORK))
 
 
 def _sigmoid(name: str, label: str, penalty: PenaltyName) -> Variant:
@@ -80,8 +92,20 @@ EXPERIMENTS = (
         id="rrc/generalization",
         title="Generalization across policies",
         question="Who predicts well when actions no longer grow with time, as they did during training?",
-        claim="GateL0RD has the lowest test error, and only GateL0RD keeps a low generalization error; "
-        "the errors of GRU and LSTM on the generalization set even increase over training.",
+        claims=(
+            Claim(words="GateL0RD has the lowest test error.", tests=lowest("gatel0rd", FIVE, "test.error")),
+            Claim(
+                words="Only GateL0RD keeps a low generalization error.",
+                tests=lowest("gatel0rd", FIVE, "generalization.error"),
+            ),
+            Claim(
+                words="The errors of GRU and LSTM on the generalization set even increase over training.",
+                tests=tuple(
+                    Less(Of(name, "generalization.error@0.25"), Of(name, "generalization.error"))
+                    for name in ("gru", "lstm")
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="time",
         variants=(*FOUR, CLOCKWORK),
@@ -105,7 +129,15 @@ EXPERIMENTS = (
         id="rrc/planning",
         title="Planning with a learned memory",
         question="Who moves the robot to the goal when the model is used for model-predictive control?",
-        claim="GateL0RD has the highest success rate.",
+        claims=(
+            Claim(
+                words="GateL0RD has the highest success rate.",
+                tests=tuple(
+                    Less(Of(name, "planning.success"), Of("gatel0rd", "planning.success"))
+                    for name in ("lstm", "gru", "elman")
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="time",
         variants=FOUR,
@@ -118,7 +150,16 @@ EXPERIMENTS = (
         id="rrc/gating",
         title="When gates open",
         question="Do gates open when control over the robot is gained, and stay shut otherwise?",
-        claim="GateL0RD mostly opens its gates when the robot is controlled and tends to keep them shut otherwise.",
+        claims=(
+            Claim(
+                words="GateL0RD mostly opens its gates when the robot is controlled and tends to keep them shut "
+                "otherwise.",
+                tests=(
+                    Less(0.8, Of("gatel0rd", "measures/gating/hits")),
+                    Less(Of("gatel0rd", "measures/gating/false_alarms"), 0.2),
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="time",
         variants=(GATEL0RD,),
@@ -143,8 +184,20 @@ EXPERIMENTS = (
         id="rrc/latents",
         title="Learned latent states",
         question="What do the latent states look like with and without control over the robot?",
-        claim="GateL0RD changes one dimension when control is gained and nothing without control; "
-        "GRU and LSTM change their latent states all the time.",
+        claims=(
+            Claim(
+                words="GateL0RD changes one dimension when control is gained and nothing without control.",
+                tests=(
+                    Less(0.5, Of("gatel0rd", "dims: control")),
+                    Less(Of("gatel0rd", "dims: control"), 1.5),
+                    Less(Of("gatel0rd", "dims: no control"), 0.5),
+                ),
+            ),
+            Claim(
+                words="GRU and LSTM change their latent states all the time.",
+                tests=tuple(Less(0.9, Of(name, "changes: control")) for name in ("gru", "lstm")),
+            ),
+        ),
         scenario=SCENARIO,
         policy="time",
         variants=(GATEL0RD, GRU, LSTM),
@@ -157,7 +210,7 @@ EXPERIMENTS = (
         id="rrc/loss",
         title="Loss and scheduled sampling",
         question="How does the loss develop while real inputs give way to predictions?",
-        claim="The loss falls at first, rises while the sampling probability falls, and then falls continuously.",
+        claims=(loss_rises_and_falls(tuple(variant.name for variant in FOUR)),),
         scenario=SCENARIO,
         policy="time",
         variants=FOUR,
@@ -170,7 +223,16 @@ EXPERIMENTS = (
         id="rrc/learning-rates",
         title="Learning-rate grid search",
         question="Which learning rate gives the lowest validation error?",
-        claim="0.005 for GateL0RD, LSTM, GRU and Elman RNN, 0.001 for the Clockwork RNN.",
+        claims=(
+            Claim(
+                words="0.005 for GateL0RD, LSTM, GRU and Elman RNN, 0.001 for the Clockwork RNN.",
+                tests=tuple(
+                    test
+                    for name in FIVE
+                    for test in best_rate(name, 0.001 if name == "clockwork" else 0.005, GRID_RATES, "validation.error")
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="time",
         variants=with_rates((*FOUR, CLOCKWORK), GRID_RATES),
@@ -181,7 +243,16 @@ EXPERIMENTS = (
         id="rrc/generalization-rates",
         title="Learning rates searched for generalization",
         question="Which learning rate gives the baselines the lowest error on the generalization validation set?",
-        claim="0.001 for all three baselines.",
+        claims=(
+            Claim(
+                words="0.001 for all three baselines.",
+                tests=tuple(
+                    test
+                    for name in ("lstm", "gru", "elman")
+                    for test in best_rate(name, 0.001, (0.005, 0.001, 0.0005), "generalization validation.error")
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="time",
         variants=with_rates((LSTM, GRU, ELMAN), (0.005, 0.001, 0.0005)),
@@ -199,7 +270,19 @@ EXPERIMENTS = (
         id="rrc/improved-generalization",
         title="Generalization with optimized learning rates",
         question="Do the baselines catch up when their learning rate is chosen for generalization?",
-        claim="GRU and LSTM improve, but GateL0RD still has the lowest generalization error.",
+        claims=(
+            Claim(
+                words="GRU and LSTM improve.",
+                tests=tuple(
+                    Less(Of(name, "generalization.error"), Of(f"rrc/generalization:{name}", "generalization.error"))
+                    for name in ("gru", "lstm")
+                ),
+            ),
+            Claim(
+                words="GateL0RD still has the lowest generalization error.",
+                tests=lowest("gatel0rd", FIVE[:4], "generalization.error"),
+            ),
+        ),
         scenario=SCENARIO,
         policy="time",
         variants=(GATEL0RD, *(replace(variant, learning_rate=0.001) for variant in (LSTM, GRU, ELMAN))),
@@ -210,7 +293,14 @@ EXPERIMENTS = (
         id="rrc/random",
         title="Training on random actions",
         question="Is GateL0RD merely better at predicting random actions?",
-        claim="No: trained on random actions, GRU and LSTM reach a similar error.",
+        claims=(
+            Claim(
+                words="No: trained on random actions, GRU and LSTM reach a similar error.",
+                tests=tuple(
+                    test for name in ("gru", "lstm") for test in similar(name, "gatel0rd", "test.error", SIMILAR)
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="random",
         variants=FOUR,
@@ -220,7 +310,12 @@ EXPERIMENTS = (
         id="rrc/output-gate",
         title="Ablation 4: output function",
         question="Does the multiplicative output gate help?",
-        claim="The error is much lower with the multiplicative output (p·o) than without it (p).",
+        claims=(
+            Claim(
+                words="The error is much lower with the multiplicative output (p·o) than without it (p).",
+                tests=(Less(Of("gatel0rd", "test.error"), Times(0.5, Of("gatel0rd-no-output-gate", "test.error"))),),
+            ),
+        ),
         scenario=SCENARIO,
         policy="random",
         variants=(
@@ -238,7 +333,19 @@ EXPERIMENTS = (
         id="rrc/l1-l2",
         title="Ablation 5: L1 and L2 penalties",
         question="Would sigmoid gates with an L1 or L2 penalty generalize as well?",
-        claim="L1 and L2 have a low test error (L2 the lowest of all) but a high generalization error.",
+        claims=(
+            Claim(
+                words="L1 and L2 have a low test error, L2 the lowest of all.",
+                tests=(
+                    *similar("gatel0rd-l1", "gatel0rd", "test.error", SIMILAR),
+                    *lowest("gatel0rd-l2", ("gatel0rd", "gatel0rd-l1"), "test.error"),
+                ),
+            ),
+            Claim(
+                words="Both have a high generalization error.",
+                tests=lowest("gatel0rd", ("gatel0rd-l1", "gatel0rd-l2"), "generalization.error"),
+            ),
+        ),
         scenario=SCENARIO,
         policy="time",
         variants=(

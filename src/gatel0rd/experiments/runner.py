@@ -1,19 +1,23 @@
-"""Many runs side by side: one process per run and core, one display for all."""
+"""Many runs side by side: one process per run and core on this machine, or a cluster; one display for all."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
+import signal
+import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
 
-from gatel0rd.config import DataRecipe
+from gatel0rd.config import DataRecipe, ExecutorConfig
 from gatel0rd.experiments.agents import AgentRun
 from gatel0rd.experiments.profiles import Profile
 from gatel0rd.experiments.registry import (
@@ -36,6 +40,8 @@ class Display(Protocol):
 
     def planned(self, index: int, done: int, total: int) -> None: ...
 
+    def retried(self, index: int, reason: str) -> None: ...
+
     def ended(self, index: int, error: str | None) -> None: ...
 
 
@@ -47,6 +53,10 @@ class Failure:
     error: str
 
 
+RETRIES = 3
+"""How often a run is started again whose process or node died."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """What is done with every run.
@@ -56,12 +66,14 @@ class Work:
         resume: go on with runs that were interrupted.
         planning: after training, plan as many episodes as this profile says with the run's models.
         planned: names of the runs with which is planned; all if not given.
+        patience: seconds to wait for a predecessor that died a moment ago and may still hold a run's directory.
     """
 
     out: Path
     resume: bool = False
     planning: Profile | None = None
     planned: frozenset[str] | None = None
+    patience: float = 10.0
 
     def planning_of(self, run: AnyRun) -> Profile | None:
         """How much is planned with this run's models."""
@@ -70,6 +82,10 @@ class Work:
 
     def do(self, run: AnyRun, tell: Callable[[str, Any], None]) -> None:
         """Train and plan; ``tell`` hears of each epoch as ``progressed`` and of each control step as ``planned``."""
+        from gatel0rd.experiments.execute import exclusive
+
+        with exclusive(self.out / run.directory_name, self.patience):
+            pass
         if isinstance(run, AgentRun):
             from gatel0rd.experiments.execute_agent import execute_agent
 
@@ -95,12 +111,18 @@ class Work:
             )
 
 
-def run_all(runs: Sequence[AnyRun], work: Work, *, workers: int, display: Display) -> list[Failure]:
-    """Execute runs, longest first, on ``workers`` processes; one run's failure does not stop the others."""
+def run_all(runs: Sequence[AnyRun], work: Work, *, executor: ExecutorConfig, display: Display) -> list[Failure]:
+    """Execute runs, longest first; one run's failure does not stop the others."""
     seconds = [remaining_seconds(run, work) for run in runs]
     order = sorted(range(len(runs)), key=lambda index: -seconds[index])
     _make_data([run for run in runs if not is_finished(run, work.out)], work.out, display)
-    if workers <= 1:
+    if executor.kind != "local":
+        from gatel0rd.experiments import cluster
+
+        on_cluster = cluster.run_on_ray if executor.kind == "ray" else cluster.run_on_slurm
+        return on_cluster(runs, order, work, executor, display)
+    workers = min(executor.workers or os.cpu_count() or 1, max(1, len(runs)))
+    if workers == 1:
         return _run_inline(runs, order, work, display)
     return _run_parallel(runs, order, work, workers, display)
 
@@ -145,16 +167,19 @@ def _run_parallel(
     context = multiprocessing.get_context("spawn")
     waiting = list(order)
     active: dict[Any, tuple[int, Any]] = {}
+    deaths: Counter[int] = Counter()
     failures: list[Failure] = []
 
     def start() -> None:
         index = waiting.pop(0)
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, runs[index], work), daemon=True)
+        own = replace(work, resume=True) if deaths[index] else work
+        process = context.Process(target=_work, args=(theirs, runs[index], own), daemon=True)
         process.start()
         theirs.close()
         active[ours] = (index, process)
-        display.started(index, runs[index])
+        if not deaths[index]:
+            display.started(index, runs[index])
 
     def end(pipe: Any, error: str | None) -> None:
         index, process = active.pop(pipe)
@@ -171,10 +196,17 @@ def _run_parallel(
                 assert isinstance(pipe, Connection)
                 try:
                     kind, content = pipe.recv()
-                except EOFError:
-                    process = active[pipe][1]
+                except (EOFError, ConnectionResetError):
+                    index, process = active[pipe]
                     process.join()
-                    end(pipe, f"its process died (exit code {process.exitcode}); run again with --resume")
+                    deaths[index] += 1
+                    reason = f"its process died (exit code {process.exitcode})"
+                    if deaths[index] > RETRIES:
+                        end(pipe, f"{reason} {deaths[index]} times; run again with --resume")
+                    else:
+                        del active[pipe]
+                        waiting.insert(0, index)
+                        display.retried(index, reason)
                     continue
                 if kind == "end":
                     end(pipe, content)
@@ -197,7 +229,14 @@ def single_threaded_children() -> Any:
             os.environ["OMP_NUM_THREADS"] = before
 
 
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when its parent is gone, so that no orphan holds a run."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def _work(pipe: Connection, run: AnyRun, work: Work) -> None:
+    die_with_parent()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         try:
             work.do(run, lambda kind, content: pipe.send((kind, content)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gatel0rd.analysis.claims import Claim, Less, Of, Times, best_rate, loss_rises_and_falls, lowest
 from gatel0rd.config import CellConfig, CellName, WorldModelConfig
 from gatel0rd.experiments.registry import GRID_RATES, Experiment, Scenario, Variant, with_rates
 from gatel0rd.experiments.views import View
@@ -35,14 +36,30 @@ def _network(cell: CellName, label: str) -> Variant:
 
 GATEL0RD = _network("gatel0rd", "GateL0RD")
 FOUR = (GATEL0RD, _network("lstm", "LSTM"), _network("gru", "GRU"), _network("elman", "Elman RNN"))
+BASELINES = ("lstm", "gru", "elman")
 
 EXPERIMENTS = (
     Experiment(
         id="shepherd/prediction",
         title="Long-term memorization",
         question="Who predicts 100 steps, and who knows where a sheep that was hidden will reappear?",
-        claim="GateL0RD has the lowest prediction error throughout, and only GateL0RD reliably learns where the sheep "
-        "will appear; GRU and Elman RNN do not noticeably improve, LSTM takes much longer.",
+        claims=(
+            Claim(
+                words="GateL0RD has the lowest prediction error.",
+                tests=lowest("gatel0rd", BASELINES, "test.error"),
+            ),
+            Claim(
+                words="Only GateL0RD reliably learns where the sheep will appear.",
+                tests=lowest("gatel0rd", BASELINES, "test.reappearance"),
+            ),
+            Claim(
+                words="GRU and Elman RNN do not noticeably improve at it; LSTM takes much longer.",
+                tests=tuple(
+                    Less(Of(name, "test.reappearance@0.1"), Times(1.25, Of(name, "test.reappearance")))
+                    for name in ("gru", "elman")
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="random",
         variants=FOUR,
@@ -66,7 +83,15 @@ EXPERIMENTS = (
         id="shepherd/planning",
         title="Planning with a learned memory",
         question="Who catches the sheep, which takes knowing where it will reappear before the gate is opened?",
-        claim="Only GateL0RD solves the task with a mean success rate above 50 %.",
+        claims=(
+            Claim(
+                words="Only GateL0RD solves the task with a mean success rate above 50 %.",
+                tests=(
+                    Less(0.5, Of("gatel0rd", "planning.success")),
+                    *(Less(Of(name, "planning.success"), 0.5) for name in BASELINES),
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="random",
         variants=FOUR,
@@ -79,7 +104,7 @@ EXPERIMENTS = (
         id="shepherd/loss",
         title="Loss curves",
         question="How does the loss develop while real inputs give way to predictions?",
-        claim="The loss falls at first, rises while the sampling probability falls, and then falls continuously.",
+        claims=(loss_rises_and_falls(tuple(variant.name for variant in FOUR)),),
         scenario=SCENARIO,
         policy="random",
         variants=FOUR,
@@ -89,7 +114,16 @@ EXPERIMENTS = (
         id="shepherd/latents",
         title="Learned latent states",
         question="What do the latent states look like while the sheep is hidden and when it comes back?",
-        claim="GateL0RD memorizes where the sheep was while it is hidden (the paper shows no figure).",
+        claims=(
+            Claim(
+                words="GateL0RD's latent state changes sparsely, GRU's and LSTM's all the time "
+                "(the paper shows no figure).",
+                tests=(
+                    Less(Of("gatel0rd", "changes: caught"), 0.1),
+                    *(Less(0.9, Of(name, "changes: caught")) for name in ("gru", "lstm")),
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="random",
         variants=FOUR[:3],
@@ -102,7 +136,13 @@ EXPERIMENTS = (
         id="shepherd/gating",
         title="When gates open",
         question="At which events do gates open?",
-        claim="Latent states change rarely (the paper gives no number).",
+        claims=(
+            Claim(
+                words="Latent states change rarely (the paper gives no number; tested: less than a tenth of the "
+                "gates is open).",
+                tests=(Less(Of("gatel0rd", "test.open_rate"), 0.1),),
+            ),
+        ),
         scenario=SCENARIO,
         policy="random",
         variants=(GATEL0RD,),
@@ -115,7 +155,14 @@ EXPERIMENTS = (
         id="shepherd/learning-rates",
         title="Learning-rate grid search",
         question="Which learning rate gives the lowest validation error?",
-        claim="0.001 for all four.",
+        claims=(
+            Claim(
+                words="0.001 for all four.",
+                tests=tuple(
+                    test for variant in FOUR for test in best_rate(variant.name, 0.001, GRID_RATES, "validation.error")
+                ),
+            ),
+        ),
         scenario=SCENARIO,
         policy="random",
         variants=with_rates(FOUR, GRID_RATES),

@@ -1,0 +1,31 @@
+"""How sure a mean over seeds is: the same mean of resampled seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Numbers = np.ndarray[Any, Any]
+RESAMPLES = 4000
+FEWEST_SEEDS = 3
+"""With fewer there is no interval."""
+
+
+def resampled(values: Numbers, name: str) -> Numbers:
+    """Means of resampled values; the same resamples for the same name. Shape: [N] -> [RESAMPLES]."""
+    return np.asarray(values[_choices(len(values), name)].mean(axis=1))
+
+
+@cache
+def _choices(count: int, name: str) -> Numbers:
+    generator = np.random.default_rng([count, *name.encode()])
+    return generator.integers(count, size=(RESAMPLES, count))
+
+
+def interval(values: Sequence[float] | Numbers) -> tuple[float, float]:
+    """The 95 % interval of a mean."""
+    low, high = np.quantile(resampled(np.asarray(values, dtype=float), "interval"), [0.025, 0.975])
+    return float(low), float(high)
