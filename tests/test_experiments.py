@@ -26,7 +26,7 @@ IDS = list(world_experiments())
 
 class Silent:
     def __init__(self):
-        self.ends, self.data, self.plans = {}, {}, {}
+        self.ends, self.data, self.plans, self.retries = {}, {}, {}, []
 
     def generated(self, recipe, done, total):
         self.data[recipe.name] = (done, total)
@@ -37,6 +37,9 @@ class Silent:
 
     def planned(self, index, done, total):
         self.plans[index] = (done, total)
+
+    def retried(self, index, reason):
+        self.retries.append((index, reason))
 
     def ended(self, index, error):
         self.ends[index] = error

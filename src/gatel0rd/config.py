@@ -232,8 +232,8 @@ class ExecutorConfig:
         kind: this machine, a Ray cluster, or SLURM.
         workers: runs side by side; on this machine one per core if not given, on a cluster as many as it has room for.
         address: of the Ray cluster; one is started on this machine if not given.
-        slurm: further options of SLURM jobs, as ``partition`` or ``account``; ``time`` in minutes and ``mem_gb`` replace
-            what is asked for by default; ``cluster`` may be ``local``, to try without SLURM.
+        slurm: further options of SLURM jobs, as ``partition`` or ``account``; ``time`` in minutes and ``mem_gb``
+            replace what is asked for by default; ``cluster`` may be ``local``, to try without SLURM.
     """
 
     kind: Literal["local", "ray", "slurm"] = "local"

@@ -1,15 +1,18 @@
 """The same plan on more than one machine: a Ray cluster, or SLURM through submitit.
 
-Both run :meth:`Work.do` on each run, retry runs whose node died, and leave the same records. Where all machines see the
-output directory, runs are done in place and a retried run goes on from its checkpoint. Machines of a Ray cluster that do
-not see it work in a directory of their own and send the files back.
+Both call :meth:`Work.do` for each run, retry runs whose node died, and leave the same records. Where all machines see
+the output directory, runs are done in place and a retried run goes on from its checkpoint. Machines of a Ray cluster
+that do not see it work in a directory of their own and send the files back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import secrets
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -27,6 +30,8 @@ Messages = list[tuple[int, str, Any]]
 TELL_SECONDS = 1.0
 """How often a run on a cluster says how far it is."""
 POLL_SECONDS = 0.5
+QUEUE_SECONDS = 15.0
+"""How often SLURM is asked whether jobs are still there."""
 PATIENCE = 180.0
 """How long a retried run waits until the lock of its dead predecessor is given up, which takes file servers a while."""
 TOKEN = ".cluster-token"
@@ -134,29 +139,26 @@ def run_on_ray(
     write_atomically(work.out / TOKEN, token)
     started_here = not ray.is_initialized()
     if started_here:
-        ray.init(
-            address=executor.address,
-            log_to_driver=False,
-            configure_logging=False,
-            **(
-                {} if executor.address else {"num_cpus": executor.workers or os.cpu_count(), "include_dashboard": False}
-            ),
-        )
+        own: Any = {"num_cpus": executor.workers or os.cpu_count(), "include_dashboard": False}
+        options: Any = {"address": executor.address} if executor.address else own
+        ray.init(log_to_driver=False, configure_logging=False, **options)
     failures: list[Failure] = []
     try:
         affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-        beside_us = affinity(ray.get_runtime_context().get_node_id(), soft=True)
-        mailbox = ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=beside_us).remote()
-        task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(do_on_ray)
+        beside_us = affinity(ray.get_runtime_context().get_node_id(), soft=False)
+        mailbox: Any = ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=beside_us).remote()
+        task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(do_on_ray)
         shown = Started(runs, display)
-        waiting, active = list(order), {}
+        waiting = list(order)
+        active: dict[Any, int] = {}
         while waiting or active:
             while waiting and len(active) < (executor.workers or len(runs)):
                 index = waiting.pop(0)
                 files = pack(work.out / runs[index].directory_name)
                 active[task.remote(runs[index], work, index, mailbox, token, files)] = index
             done, _ = ray.wait(list(active), timeout=POLL_SECONDS)
-            shown.show(ray.get(mailbox.take.remote()))
+            with contextlib.suppress(ray.exceptions.RayActorError):  # work goes on if nobody can tell of it
+                shown.show(ray.get(mailbox.take.remote()))
             for reference in done:
                 index = active.pop(reference)
                 try:
@@ -201,12 +203,21 @@ class SlurmJob:
         return submitit.helpers.DelayedSubmission(self)
 
 
+def vanished(job: Any) -> bool:
+    """Whether SLURM no longer knows of a job that left no result, which clusters without accounting do not tell."""
+    if job.state != "UNKNOWN" or job.paths.result_pickle.exists():
+        return False
+    queue = subprocess.run(["squeue", "--noheader", "--jobs", job.job_id], capture_output=True, text=True)
+    return not queue.stdout.strip()
+
+
 def run_on_slurm(
     runs: Sequence[AnyRun], order: Sequence[int], work: Work, executor: ExecutorConfig, display: Display
 ) -> list[Failure]:
     """Execute runs as SLURM jobs. A coordinator that was killed finds the jobs again that its predecessor submitted."""
     import submitit
 
+    logging.getLogger("submitit").setLevel(logging.ERROR)  # it warns at every look where there is no accounting
     work = replace(work, out=work.out.resolve(), resume=True, patience=PATIENCE)
     folder = work.out / "slurm"
     options = dict(executor.slurm)
@@ -223,8 +234,10 @@ def run_on_slurm(
     ledger = folder / "jobs.json"
     submitted: dict[str, str] = json.loads(ledger.read_text()) if ledger.exists() else {}
     job_class = submitter._executor.job_class
-    shown, failures, deaths = Started(runs, display), [], Counter[int]()
-    waiting, active = list(order), {}
+    shown, deaths = Started(runs, display), Counter[int]()
+    failures: list[Failure] = []
+    waiting = list(order)
+    active: dict[int, Any] = {}
 
     def progress_of(index: int) -> Path:
         return folder / "progress" / f"{runs[index].directory_name.replace('/', '-')}.json"
@@ -235,13 +248,21 @@ def run_on_slurm(
         write_json(ledger, submitted)
         return job
 
-    for index in order:
+    for index in () if on_this_machine else order:  # jobs on this machine cannot be found again; their locks can
         earlier = submitted.get(runs[index].directory_name)
         job = job_class(folder, earlier) if earlier else None
         if job is not None and not job.done():
             active[index] = job
             waiting.remove(index)
     heard: dict[int, Any] = {}
+    asked = time.monotonic()
+
+    def ask_queue() -> bool:
+        nonlocal asked
+        due = not on_this_machine and time.monotonic() - asked > QUEUE_SECONDS
+        asked = time.monotonic() if due else asked
+        return due
+
     while waiting or active:
         while waiting and len(active) < limit:
             index = waiting.pop(0)
@@ -251,10 +272,13 @@ def run_on_slurm(
             if progress_of(index).exists() and (told := json.loads(progress_of(index).read_text())) != heard.get(index):
                 heard[index] = told
                 shown.show([(index, told[0], told[1])])
-            if not job.done():
+            finished = job.done()
+            if not finished and not (ask_queue() and vanished(job)):
                 continue
             del active[index]
             try:
+                if not finished:
+                    raise submitit.core.utils.UncompletedJobError
                 error = job.result()
             except submitit.core.utils.UncompletedJobError:
                 deaths[index] += 1

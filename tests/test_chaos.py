@@ -1,0 +1,74 @@
+"""Kill -9 at random moments: no run is lost, none is repeated, and records are those of an undisturbed reproduction."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+KILLS = 10
+COMMAND = [sys.executable, "-m", "gatel0rd", "reproduce", "rrc/generalization", "rrc/gating", "--profile", "smoke"]
+
+
+def finished(out) -> dict:
+    return {path.parent.name: path for path in out.glob("rrc/*/record.json")}
+
+
+def lasting(path) -> dict:
+    record = json.loads(path.read_text())
+    del record["wall_seconds"]
+    return record
+
+
+def workers_of(coordinator: int) -> list[int]:
+    """Processes that the coordinator started, runs and their helpers."""
+    listing = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listing.splitlines()[1:]]
+    return [int(pid) for pid, parent, words in rows if int(parent) == coordinator and "spawn_main" in words]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed")
+    subprocess.run([*COMMAND, "--out", str(out)], check=True, capture_output=True)
+    return {name: lasting(path) for name, path in finished(out).items()}
+
+
+def test_ten_kills_lose_and_repeat_nothing(tmp_path, undisturbed):
+    dice = random.Random(0)
+    seen: dict[str, tuple[float, int]] = {}
+    kills = {"coordinator": 0, "worker": 0}
+    process = None
+    try:
+        while sum(kills.values()) < KILLS:
+            if process is None or process.poll() is not None:
+                process = subprocess.Popen([*COMMAND, "--out", str(tmp_path)], stdout=subprocess.DEVNULL)
+            time.sleep(dice.uniform(0.5, 3.0))
+            for name, path in finished(tmp_path).items():  # a finished run is never written again
+                entry = (path.stat().st_mtime, path.stat().st_ino)
+                assert seen.setdefault(name, entry) == entry
+            workers = workers_of(process.pid)
+            if workers and kills["worker"] < KILLS // 2:
+                os.kill(dice.choice(workers), signal.SIGKILL)
+                kills["worker"] += 1
+            elif process.poll() is None:
+                process.kill()
+                process.wait()
+                kills["coordinator"] += 1
+    finally:
+        process.kill()
+        process.wait()
+    assert kills["coordinator"] >= KILLS // 2
+    last = subprocess.run([*COMMAND, "--out", str(tmp_path)], capture_output=True, text=True)
+    assert last.returncode == 0, last.stdout
+    after = finished(tmp_path)
+    for name, (modified, number) in seen.items():
+        assert (after[name].stat().st_mtime, after[name].stat().st_ino) == (modified, number)
+    assert {name: lasting(path) for name, path in after.items()} == undisturbed
+    assert (tmp_path / "report.html").exists()
