@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from gatel0rd.experiments.catalogue import catalogue
+from gatel0rd.experiments.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
 from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.report import make_report
 from gatel0rd.files import write_atomically
@@ -58,25 +59,11 @@ def experiments_page() -> str:
 
 def scenes(directory: Path) -> None:
     """A picture of every world in the middle of an episode."""
-    import numpy as np
     from PIL import Image
 
-    from gatel0rd.envs.billiard_ball import BilliardBall
-    from gatel0rd.envs.robot_remote_control import RobotRemoteControl
-    from gatel0rd.envs.shepherd import Shepherd
-
-    rooms, table, meadow = (kind(render_mode="rgb_array") for kind in (RobotRemoteControl, BilliardBall, Shepherd))
-    rooms.reset(options={"agent": [-0.6, -0.4], "robot": [-0.5, 0.6]})
-    for t in range(20):
-        rooms.step(np.array([1.0, 0.81]) if t < 12 else np.array([0.4 * np.cos(t / 3) + 0.5, -0.8]))
-    table.reset(options={"position": [-0.7, 0.2], "velocity": [1.0, -0.9]})
-    for _ in range(40):
-        table.step(None)
-    meadow.reset(options={"agent": [2.9, -0.4], "sheep_x": 2.0, "wall": 0.5, "velocity": 0.025})
-    for t in range(32):
-        meadow.step(np.array([-1.0, -0.15, 1.0] if t < 10 else [-0.9, 0.1, -1.0]))
-    for name, env in (("robot-remote-control", rooms), ("billiard-ball", table), ("shepherd", meadow)):
-        Image.fromarray(env.render()).save(directory / f"{name}.png", optimize=True)
+    drawn = {"robot-remote-control": rooms_scene, "billiard-ball": table_scene, "shepherd": meadow_scene}
+    for name, draw in drawn.items():
+        Image.fromarray(draw()).save(directory / f"{name}.png", optimize=True)
 
 
 def experts(path: Path) -> None:
@@ -107,7 +94,7 @@ def main() -> None:
     experts(DOCS / "images" / "fetch-experts.png")
     report, fresh = DOCS / "results", DOCS / ".results"
     shutil.rmtree(fresh, ignore_errors=True)
-    make_report([RESULTS], fresh)
+    make_report([RESULTS], fresh, illustrated=list(ILLUSTRATIONS))
     shutil.rmtree(report, ignore_errors=True)
     fresh.rename(report)
     for experiment, profile, view in PICTURES:

@@ -48,6 +48,7 @@ def list_experiments(
 ) -> None:
     """Show every experiment: its id, the paper's figure or table, and what it costs."""
     from gatel0rd.experiments.catalogue import catalogue
+    from gatel0rd.experiments.illustrations import ILLUSTRATIONS
     from gatel0rd.files import write_json
 
     entries = catalogue()
@@ -68,6 +69,8 @@ def list_experiments(
         table.add_row(entry["id"], ", ".join(entry["artefacts"]), str(len(entry["variants"])), *costs)
     console.print(table)
     console.print("Run one with `gatel0rd run ID --profile quick`, then `gatel0rd report`.")
+    drawn = ", ".join(f"{entry.id} ({entry.artefact})" for entry in ILLUSTRATIONS.values())
+    console.print(f"Figures that need no runs, for `gatel0rd reproduce`: {drawn}")
 
 
 def run(
@@ -131,19 +134,23 @@ def reproduce(
     Interrupted in whatever way (Ctrl-C, kill, reboot), the same command goes on where it stopped.
     """
     from gatel0rd.experiments.catalogue import costs
+    from gatel0rd.experiments.illustrations import ILLUSTRATIONS
     from gatel0rd.experiments.registry import experiments, find, plan_together
     from gatel0rd.experiments.report import make_report
 
     if all == bool(ids):
         raise ValueError("expected the ids of experiments, or --all; `gatel0rd list` shows them")
-    chosen = list(experiments().values()) if all else [find(id) for id in ids]
+    drawn = [id for id in (ILLUSTRATIONS if all else ids) if id in ILLUSTRATIONS]
+    chosen = list(experiments().values()) if all else [find(id) for id in ids if id not in ILLUSTRATIONS]
     runs, planned = plan_together(chosen, profile=profile, seeds=parse_numbers(seeds), preset=preset)
     if dry_run:
         show_costs(costs(runs, profile=profile, planned=planned, out=out))
         return
     where = ExecutorConfig(kind=executor, workers=workers, address=address, slurm=parse_options(slurm))
-    train(runs, out, executor=where, resume=True, planning=profile, planned=planned)
-    console.print(f"Open the report in a browser: {make_report([out], out, [entry.id for entry in chosen])}")
+    if runs:
+        train(runs, out, executor=where, resume=True, planning=profile, planned=planned)
+    path = make_report([out], out, [entry.id for entry in chosen], illustrated=drawn)
+    console.print(f"Open the report in a browser: {path}")
 
 
 def report(

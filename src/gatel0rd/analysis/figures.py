@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -313,3 +314,66 @@ def _mark_events(axes: Axes, example: dict[str, Any]) -> None:
         for number, time in enumerate(times):
             label = name if number == 0 else None
             axes.axvline(time, color=color, linewidth=0.9, linestyle="--", zorder=0.5, label=label)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A box of a diagram: where its middle is, what it says, and whether it is a network, data, or GateL0RD's own."""
+
+    place: tuple[float, float]
+    text: str
+    kind: Literal["network", "data", "own"] = "network"
+
+
+PART_COLORS = {"network": ("#eef3f8", "#2f6fa7"), "data": ("#ffffff", "#999999"), "own": ("#fbeceb", "#c0392b")}
+
+
+@styled
+def diagram(parts: Mapping[str, Part], arrows: Sequence[tuple[str, str]], *, title: str) -> Figure:
+    """Boxes and arrows between them."""
+    import matplotlib.pyplot as plt
+
+    xs, ys = zip(*(part.place for part in parts.values()), strict=True)
+    figure, axes = plt.subplots(figsize=(1.75 * (max(xs) - min(xs)) + 2.2, 1.5 * (max(ys) - min(ys)) + 1.6))
+    boxes = {}
+    for name, part in parts.items():
+        fill, edge = PART_COLORS[part.kind]
+        box = {"boxstyle": "round,pad=0.5", "facecolor": fill, "edgecolor": edge}
+        boxes[name] = axes.text(*part.place, part.text, ha="center", va="center", bbox=box, zorder=3)
+    axes.set(xlim=(min(xs) - 0.75, max(xs) + 0.75), ylim=(min(ys) - 0.5, max(ys) + 0.5), title=title)
+    axes.axis("off")
+    figure.canvas.draw()  # boxes have their sizes only now
+    for start, end in arrows:
+        ends = (boxes[start].get_bbox_patch(), boxes[end].get_bbox_patch())
+        style = {
+            "arrowstyle": "-|>",
+            "color": "#555555",
+            "shrinkA": 2,
+            "shrinkB": 3,
+            "patchA": ends[0],
+            "patchB": ends[1],
+        }
+        axes.annotate("", xy=parts[end].place, xytext=parts[start].place, arrowprops=style, zorder=2)
+    figure.tight_layout()
+    return figure
+
+
+@styled
+def gallery(pictures: Mapping[str, Any], *, columns: int = 1) -> Figure:
+    """Pictures with titles, side by side."""
+    import matplotlib.pyplot as plt
+
+    columns = min(columns, len(pictures))
+    rows = -(-len(pictures) // columns)
+    shape = next(iter(pictures.values())).shape
+    wide = 3.4 if columns > 1 else 6.0
+    figure, axes = plt.subplots(
+        rows, columns, squeeze=False, figsize=(wide * columns, (wide * shape[0] / shape[1] + 0.4) * rows)
+    )
+    for place in axes.flat:
+        place.axis("off")
+    for place, (title, picture) in zip(axes.flat, pictures.items(), strict=False):
+        place.imshow(picture, interpolation="lanczos")
+        place.set_title(title)
+    figure.tight_layout()
+    return figure

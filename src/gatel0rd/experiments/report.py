@@ -160,22 +160,28 @@ def id_lines(answer: Answer) -> frozenset[Path]:
 
 
 def make_report(
-    sources: Sequence[Path], out: Path, ids: Sequence[str] = (), *, title: str = "GateL0RD, reproduced"
+    sources: Sequence[Path],
+    out: Path,
+    ids: Sequence[str] = (),
+    *,
+    illustrated: Sequence[str] = (),
+    title: str = "GateL0RD, reproduced",
 ) -> Path:
     """Write ``out/report.html``, ``out/report.md`` and ``out/figures/``; returns the page's path.
 
     Args:
         sources: directories with records.
         ids: experiments to show; all for which there are records if empty.
+        illustrated: ids of figures that need no records.
     """
     records = load_records(sources)
     guided = [] if ids else sorted(path for source in sources for path in source.rglob("apex.json"))
-    if not records and not guided:
+    if not records and not guided and not illustrated:
         places = ", ".join(str(source) for source in sources)
         raise ValueError(f"there are no records in {places}; make some with `gatel0rd run`")
-    chosen = [find(experiment_id) for experiment_id in ids] or list(experiments().values())
+    chosen = [find(id) for id in ids] or ([] if illustrated and not records else list(experiments().values()))
     found = answers(chosen, records, named=bool(ids))
-    if not found and not guided:
+    if not found and not guided and not illustrated:
         if ids:
             raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
         raise ValueError("the records hold nothing to compare yet; name an experiment to see it anyway")
@@ -187,6 +193,7 @@ def make_report(
         from gatel0rd.experiments import apex
 
         sections += [apex.section(path) for path in guided]
+    sections += [illustration(id, out / "figures") for id in illustrated]
     introduction = [
         "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
         "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs beside the paper's numbers.",
@@ -211,6 +218,28 @@ def make_report(
     parts = [f"# {title}\n", *introduction, verdicts_markdown(judged), *(part.markdown() for part in sections)]
     write_atomically(out / "report.md", "\n\n".join(parts))
     return path
+
+
+def illustration(id: str, directory: Path) -> Section:
+    """A figure without records, drawn to ``directory``."""
+    from gatel0rd.experiments.illustrations import ILLUSTRATIONS
+
+    entry = ILLUSTRATIONS[id]
+    stem = id.replace("/", "-")
+    figure = entry.draw()
+    paths = figures.save(figure, directory / stem)
+    figures.close(figure)
+    picture = Picture(next(path for path in paths if path.suffix == ".png"), entry.caption)
+    return Section(
+        id=id,
+        anchor=stem,
+        title=f"{entry.title} ({entry.artefact})",
+        question="",
+        claims=(),
+        scale="Drawn from this code; there are no runs behind it.",
+        command=f"gatel0rd reproduce {id}",
+        blocks=[Block(entry.artefact, picture=picture)],
+    )
 
 
 def verdicts_markdown(judged: Sequence[Judged]) -> str:
