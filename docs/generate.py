@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from gatel0rd.experiments.catalogue import catalogue
+from gatel0rd.analysis.claims import VERDICTS
+from gatel0rd.analysis.page import Judged, verdict_counts
+from gatel0rd.analysis.records import load_records
+from gatel0rd.experiments.catalogue import catalogue, costs
 from gatel0rd.experiments.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
 from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.report import make_report
+from gatel0rd.experiments.registry import experiments, plan
+from gatel0rd.experiments.report import make_report, verdicts, verdicts_markdown
 from gatel0rd.files import write_atomically
 
 DOCS = Path(__file__).parent
@@ -29,6 +36,18 @@ PICTURES = (
     ("minigrid-zero-shot-doorkey", "quick-1500000-frames-tuned", 0),
 )
 """Experiment, profile with preset, and number of the view of each figure that README and guides show."""
+
+
+def verdicts_in_short(judged: Sequence[Judged]) -> str:
+    """How many claims hold, and those that are decided."""
+    counts = ", ".join(f"{count} {VERDICTS[verdict]}" for verdict, count in verdict_counts(judged).items())
+    decided = [claim for claim in judged if claim.finding.verdict in ("holds", "does not hold")]
+    rows = [
+        f"| {claim.world}, {claim.artefacts} | {claim.words} | {claim.finding.verdict} | {claim.scale} |"
+        for claim in decided
+    ]
+    head = ["| where | the paper's claim | verdict | seeds and scale |", "| --- | --- | --- | --- |"]
+    return f"**{len(judged)} claims: {counts}.** Those that are decided:\n\n" + "\n".join(head + rows)
 
 
 def experiments_page() -> str:
@@ -88,8 +107,41 @@ def experts(path: Path) -> None:
     Image.fromarray(np.concatenate(rows)).save(path, optimize=True)
 
 
+def fill(path: Path, name: str, text: str) -> None:
+    """Replace what stands between the marks ``<!-- name -->`` and ``<!-- end of name -->`` of a page."""
+    first, last = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = path.read_text().partition(first)
+    _, found, after = rest.partition(last)
+    if not found:
+        raise ValueError(f"{path} has no marks {first} and {last}")
+    write_atomically(path, f"{before}{first}\n{text.strip()}\n{last}{after}")
+
+
+def costs_table() -> str:
+    """What the paper's seeds cost at the paper's scale, from measured times."""
+    lines = [
+        "| world | runs | core hours | longest run | at 0.04 $ per core hour |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    total, count = 0.0, 0
+    chosen: dict[str, dict[str, Any]] = {}
+    planned: set[str] = set()
+    for entry in experiments().values():
+        runs = {run.directory_name: run for run in plan(entry, profile="paper", seeds=range(entry.seeds))}
+        chosen |= runs
+        planned |= set(runs) if entry.plans else set()
+    for row in costs(list(chosen.values()), profile="paper", planned=frozenset(planned), out=Path("nowhere")):
+        hours = row["core_seconds"] / 3600
+        total, count = total + hours, count + row["runs"]
+        longest = row["longest_seconds"] / 3600
+        lines.append(f"| {row['world']} | {row['runs']} | {hours:.0f} | {longest:.1f} h | {0.04 * hours:.0f} $ |")
+    lines.append(f"| all | {count} | {total:.0f} | | {0.04 * total:.0f} $ |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     write_atomically(DOCS / "experiments.md", experiments_page())
+    fill(DOCS / "guides" / "cluster.md", "costs", costs_table())
     scenes(DOCS / "images")
     experts(DOCS / "images" / "fetch-experts.png")
     report, fresh = DOCS / "results", DOCS / ".results"
@@ -97,6 +149,12 @@ def main() -> None:
     make_report([RESULTS], fresh, illustrated=list(ILLUSTRATIONS))
     shutil.rmtree(report, ignore_errors=True)
     fresh.rename(report)
+    with tempfile.TemporaryDirectory() as place:
+        page = make_report([RESULTS], Path(place), illustrated=list(ILLUSTRATIONS), light=True)
+        shutil.copy(page, RESULTS / "report.html")
+    judged = verdicts(list(experiments().values()), load_records([RESULTS]))
+    fill(DOCS.parent / "README.md", "verdicts", verdicts_in_short(judged))
+    fill(RESULTS / "README.md", "verdicts", verdicts_markdown(judged))
     for experiment, profile, view in PICTURES:
         picture = report / "figures" / f"{experiment}-{profile}-{view}.png"
         shutil.copy(picture, DOCS / "images" / f"{experiment}.png")

@@ -13,7 +13,7 @@ from gatel0rd.analysis.records import load_records
 from gatel0rd.config import from_json
 from gatel0rd.experiments.agents import AgentRun
 from gatel0rd.experiments.registry import RunConfig, experiments
-from gatel0rd.experiments.report import make_report
+from gatel0rd.experiments.report import make_report, verdicts, verdicts_markdown
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -36,6 +36,14 @@ def test_pictures_exist(page):
 def test_the_generated_page_of_experiments_is_up_to_date():
     generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
     assert (ROOT / "docs" / "experiments.md").read_text() == generate["experiments_page"](), "run `make docs`"
+
+
+def test_the_verdicts_in_the_readmes_are_those_of_the_records():
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    judged = verdicts(list(experiments().values()), load_records([ROOT / "results"]))
+    assert generate["verdicts_in_short"](judged).strip() in (ROOT / "README.md").read_text(), "run `make docs`"
+    assert verdicts_markdown(judged).strip() in (ROOT / "results" / "README.md").read_text(), "run `make docs`"
+    assert generate["costs_table"]() in (ROOT / "docs" / "guides" / "cluster.md").read_text(), "run `make docs`"
 
 
 def test_the_paper_map_names_what_exists():

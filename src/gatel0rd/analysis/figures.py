@@ -89,6 +89,19 @@ def save_as(figure: Figure, path: Path) -> None:
     close(figure)
 
 
+def shrink(path: Path, width: int = 800, colors: int = 48) -> Path:
+    """A small PNG beside a figure that was saved."""
+    from PIL import Image
+
+    small = path.with_name(f"{path.stem}-small.png")
+    image = Image.open(path.with_suffix(".png")).convert("RGB")
+    size = (min(width, image.width), round(image.height * min(width, image.width) / image.width))
+    image.resize(size, Image.Resampling.LANCZOS).quantize(colors, method=Image.Quantize.MEDIANCUT).save(
+        small, optimize=True
+    )
+    return small
+
+
 @styled
 def ratios(rows: Sequence[dict[str, Any]], *, title: str) -> Figure:
     """Benchmarks as bars: how many times faster than the peer, on a logarithmic axis."""

@@ -166,6 +166,7 @@ def make_report(
     *,
     illustrated: Sequence[str] = (),
     title: str = "GateL0RD, reproduced",
+    light: bool = False,
 ) -> Path:
     """Write ``out/report.html``, ``out/report.md`` and ``out/figures/``; returns the page's path.
 
@@ -173,6 +174,7 @@ def make_report(
         sources: directories with records.
         ids: experiments to show; all for which there are records if empty.
         illustrated: ids of figures that need no records.
+        light: put small pictures into the page, so that it can be sent and committed.
     """
     records = load_records(sources)
     guided = [] if ids else sorted(path for source in sources for path in source.rglob("apex.json"))
@@ -212,12 +214,25 @@ def make_report(
     commits = sorted({str(record.content["code"]["commit"]) for record in records})
     machines = sorted({record.content["machine"]["processor"] for record in records})
     footer = f"gatel0rd {__version__}, commit {', '.join(commits)}, on {', '.join(machines)}."
+    if light:
+        sections = [with_small_pictures(part) for part in sections]
     path = out / "report.html"
     write_atomically(path, page(title, introduction, judged, sections, footer))
     write_atomically(out / "verdicts.md", verdicts_markdown(judged))
     parts = [f"# {title}\n", *introduction, verdicts_markdown(judged), *(part.markdown() for part in sections)]
     write_atomically(out / "report.md", "\n\n".join(parts))
     return path
+
+
+def with_small_pictures(part: Section) -> Section:
+    """The same with pictures of few pixels and colours."""
+
+    def lighter(entry: Block) -> Block:
+        if entry.picture is None:
+            return entry
+        return replace(entry, picture=replace(entry.picture, path=figures.shrink(entry.picture.path)))
+
+    return replace(part, blocks=[lighter(entry) for entry in part.blocks])
 
 
 def illustration(id: str, directory: Path) -> Section:

@@ -170,20 +170,21 @@ def _run_parallel(
     deaths: Counter[int] = Counter()
     failures: list[Failure] = []
 
-    def start() -> None:
+    def start(pipe: Connection | None = None, process: Any = None) -> None:
+        """Give the next run to a worker that has nothing to do, or to a new one."""
         index = waiting.pop(0)
-        ours, theirs = context.Pipe()
-        own = replace(work, resume=True) if deaths[index] else work
-        process = context.Process(target=_work, args=(theirs, runs[index], own), daemon=True)
-        process.start()
-        theirs.close()
-        active[ours] = (index, process)
+        if pipe is None:
+            pipe, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            process.start()
+            theirs.close()
+        active[pipe] = (index, process)
+        with contextlib.suppress(BrokenPipeError):  # it died; its end of the pipe says so below
+            pipe.send((runs[index], replace(work, resume=True) if deaths[index] else work))
         if not deaths[index]:
             display.started(index, runs[index])
 
-    def end(pipe: Any, error: str | None) -> None:
-        index, process = active.pop(pipe)
-        process.join()
+    def end(index: int, error: str | None) -> None:
         if error is not None:
             failures.append(Failure(runs[index], error))
         display.ended(index, error)
@@ -197,21 +198,27 @@ def _run_parallel(
                 try:
                     kind, content = pipe.recv()
                 except (EOFError, ConnectionResetError):
-                    index, process = active[pipe]
+                    index, process = active.pop(pipe)
                     process.join()
                     deaths[index] += 1
                     reason = f"its process died (exit code {process.exitcode})"
                     if deaths[index] > RETRIES:
-                        end(pipe, f"{reason} {deaths[index]} times; run again with --resume")
+                        end(index, f"{reason} {deaths[index]} times; run again with --resume")
                     else:
-                        del active[pipe]
                         waiting.insert(0, index)
                         display.retried(index, reason)
                     continue
-                if kind == "end":
-                    end(pipe, content)
+                index, process = active[pipe]
+                if kind != "end":
+                    getattr(display, kind)(index, *content)
+                    continue
+                del active[pipe]
+                end(index, content)
+                if waiting:
+                    start(pipe, process)
                 else:
-                    getattr(display, kind)(active[pipe][0], *content)
+                    pipe.close()
+                    process.join()
     return failures
 
 
@@ -235,14 +242,17 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
-def _work(pipe: Connection, run: AnyRun, work: Work) -> None:
+def _serve(pipe: Connection) -> None:
+    """A worker: does one run after the other until its coordinator has no more."""
     die_with_parent()
-    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
-        try:
-            work.do(run, lambda kind, content: pipe.send((kind, content)))
-            pipe.send(("end", None))
-        except Exception as exception:
-            pipe.send(("end", describe(exception)))
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, EOFError):
+        while True:
+            run, work = pipe.recv()
+            try:
+                work.do(run, lambda kind, content: pipe.send((kind, content)))
+                pipe.send(("end", None))
+            except Exception as exception:
+                pipe.send(("end", describe(exception)))
 
 
 def describe(exception: Exception) -> str:
