@@ -93,10 +93,17 @@ EXPERIMENTS = (
         title="Generalization across policies",
         question="Who predicts well when actions no longer grow with time, as they did during training?",
         claims=(
-            Claim(words="GateL0RD has the lowest test error.", tests=lowest("gatel0rd", FIVE, "test.error")),
+            Claim(words="GateL0RD has the lowest test error.", tests=lowest("gatel0rd", FIVE[:4], "test.error")),
             Claim(
                 words="Only GateL0RD keeps a low generalization error.",
-                tests=lowest("gatel0rd", FIVE, "generalization.error"),
+                tests=lowest("gatel0rd", FIVE[:4], "generalization.error"),
+            ),
+            Claim(
+                words="The Clockwork RNN's errors are higher, too.",
+                tests=(
+                    *lowest("gatel0rd", ("clockwork",), "test.error"),
+                    *lowest("gatel0rd", ("clockwork",), "generalization.error"),
+                ),
             ),
             Claim(
                 words="The errors of GRU and LSTM on the generalization set even increase over training.",
