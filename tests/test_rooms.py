@@ -30,9 +30,25 @@ ALLOWED = {
     "bench": {"bench_jax", "bench_rl", "config", "engine", "envs", "models", "nn", "planning", "training"},
     "bench_jax": {"config", "models"},
     "bench_rl": {"config", "envs", "functional", "models", "training"},
+    "segmenter": {"analysis", "config", "data", "files", "models", "training"},
+    "explore": {"analysis", "cells", "config", "data", "envs", "files", "models"},
+    "export": {"files", "models", "program"},
     "sb3": {"cells", "config", "engine", "functional"},
     "__main__": {"cli"},
-    "cli": {"analysis", "bench", "config", "data", "engine", "experiments", "files"},
+    "cli": {
+        "analysis",
+        "bench",
+        "config",
+        "data",
+        "engine",
+        "experiments",
+        "explore",
+        "export",
+        "files",
+        "models",
+        "segmenter",
+        "training",
+    },
 }
 
 

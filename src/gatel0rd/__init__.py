@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from gatel0rd.config import CellConfig, TrainConfig, WorldModelConfig
     from gatel0rd.functional import l0_penalty, l1_penalty, l2_penalty, retanh
     from gatel0rd.models import WorldModel, load_model, save_model
+    from gatel0rd.models.fitted import load
     from gatel0rd.nn import GateL0RD, GateL0RDCell
+    from gatel0rd.segmenter import EventSegmenter
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "CellConfig": "config",
+    "EventSegmenter": "segmenter",
     "GateL0RD": "nn",
     "GateL0RDCell": "nn",
     "TrainConfig": "config",
@@ -28,6 +31,7 @@ _HOMES = {
     "l0_penalty": "functional",
     "l1_penalty": "functional",
     "l2_penalty": "functional",
+    "load": "models.fitted",
     "load_model": "models",
     "retanh": "functional",
     "save_model": "models",
@@ -35,6 +39,7 @@ _HOMES = {
 
 __all__ = [
     "CellConfig",
+    "EventSegmenter",
     "GateL0RD",
     "GateL0RDCell",
     "TrainConfig",
@@ -44,6 +49,7 @@ __all__ = [
     "l0_penalty",
     "l1_penalty",
     "l2_penalty",
+    "load",
     "load_model",
     "retanh",
     "save_model",

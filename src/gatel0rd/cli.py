@@ -32,6 +32,14 @@ EXTRAS = {
     "envpool": "fast",
     "ray": "ray",
     "submitit": "slurm",
+    "pyarrow": "own",
+    "minari": "own",
+    "h5py": "own",
+    "ruptures": "segment",
+    "starlette": "explore",
+    "uvicorn": "explore",
+    "plotly": "explore",
+    "onnx": "onnx",
 }
 """Module -> the extra that brings it."""
 
@@ -41,6 +49,9 @@ CellList = Annotated[
     arg(metavar="A,B", help="Only these cells or variants, as in gatel0rd,gru or gatel0rd-0.01. All if not given."),
 ]
 OutDirectory = Annotated[Path, arg(metavar="DIR", help="Where runs, data and reports go.")]
+DataSource = Annotated[str, arg(metavar="DATA", help=".npz, .csv, .parquet, or minari:NAME.")]
+SequenceColumn = Annotated[str | None, arg(metavar="COLUMN", help="Names the sequence of a row; found by its name.")]
+TimeColumn = Annotated[str | None, arg(metavar="COLUMN", help="Orders rows; found by its name.")]
 
 
 def list_experiments(
@@ -478,6 +489,198 @@ def bench(
         save_as(ratios(rows, title=f"Ratios on {processor()}"), plot)
 
 
+def read_data(
+    data: str,
+    *,
+    sequence: str | None = None,
+    time: str | None = None,
+    observations: str | None = None,
+    actions: str | None = None,
+    ignore: str | None = None,
+    keep_constant: bool = False,
+) -> Any:
+    """Recordings from what was given on the command line."""
+    from gatel0rd.data.recordings import Layout, read_recordings
+
+    def names(text: str | None) -> tuple[str, ...]:
+        return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+    layout = Layout(
+        sequence=sequence, time=time, observations=names(observations), actions=names(actions), ignored=names(ignore)
+    )
+    return read_recordings(data, layout, keep_constant=keep_constant)
+
+
+def fit(
+    data: Positional[DataSource],
+    out: Annotated[
+        Path, arg(metavar="MODEL", help="Directory for the model; an interrupted fit goes on there.")
+    ] = Path("model"),
+    sequence: SequenceColumn = None,
+    time: TimeColumn = None,
+    observations: Annotated[
+        str | None, arg(metavar="A,B", help="Columns to predict; all that are nothing else if not given.")
+    ] = None,
+    actions: Annotated[str | None, arg(metavar="A,B", help="Columns that are given, not predicted.")] = None,
+    ignore: Annotated[str | None, arg(metavar="A,B", help="Columns to leave out.")] = None,
+    cell: Annotated[Literal["gatel0rd", "lstm", "gru", "elman"], arg(help="The memory.")] = "gatel0rd",
+    hidden_size: Annotated[int, arg(metavar="H", help="Size of the memory.")] = 8,
+    gate_rate: Annotated[float, arg(metavar="R", help="Share of gates that shall be open; λ follows from it.")] = 0.05,
+    events: Annotated[
+        float | None, arg(metavar="E", help="Events per sequence, instead of a share: steps with an open gate.")
+    ] = None,
+    sparsity: Annotated[float | None, arg(metavar="L", help="A fixed λ instead of a target.")] = None,
+    window: Annotated[int, arg(metavar="N", help="Longest stretch that is predicted in one piece.")] = 50,
+    rounds: Annotated[int, arg(metavar="N", help="At most so many rounds of 50 gradient steps.")] = 240,
+    learning_rate: Annotated[float, arg(metavar="R", help="Of Adam.")] = 0.002,
+    seed: int = 0,
+) -> None:
+    """Fit a model with a readable memory to recordings of your own, after a preview of what was understood."""
+    from gatel0rd.config import FitConfig
+    from gatel0rd.training.fitting import fit as make
+
+    config = FitConfig(
+        cell=cell,
+        hidden_size=hidden_size,
+        gate_rate=None if sparsity is not None else gate_rate,
+        events=None if sparsity is not None else events,
+        sparsity_weight=0.001 if sparsity is None else sparsity,
+        window=window,
+        rounds=rounds,
+        learning_rate=learning_rate,
+        seed=seed,
+    )
+    recordings = read_data(
+        data, sequence=sequence, time=time, observations=observations, actions=actions, ignore=ignore
+    )
+    for line in recordings.preview():
+        console.print(escape(line), highlight=False)
+    with step_progress() as progress:
+        task = progress.add_task("fitting", total=rounds)
+
+        def on_round(metrics: dict[str, Any]) -> None:
+            gates = (
+                f", gates {metrics['open_rate']:.1%}, λ {metrics['sparsity_weight']:.1e}"
+                if "open_rate" in metrics
+                else ""
+            )
+            text = f"round {metrics['round']}: error {metrics['error']:.3g}{gates}"
+            progress.update(task, completed=metrics["round"], description=text)
+            if not console.is_terminal and metrics["round"] % 20 == 0:
+                console.print(text, highlight=False)
+
+        fitted = make(recordings, config, out, on_round=on_round)
+    info = fitted.info
+    console.print(
+        f"validation error {info['error']:.3g} of the variance, {info['persistence_error']:.3g} if nothing changed; "
+        f"best of {info['rounds']} rounds, {duration(info['seconds'])}",
+        highlight=False,
+    )
+    if "open_rate" in info:
+        console.print(
+            f"{info['open_rate']:.1%} of the gates are open, {info['events']:.1f} steps of a sequence have an open one",
+            highlight=False,
+        )
+    console.print(f"wrote {out}; next: gatel0rd segment {out} {data}, gatel0rd explore {out} {data}")
+
+
+def segment(
+    model: Positional[Annotated[Path, arg(metavar="MODEL", help="Directory that `gatel0rd fit` left.")]],
+    data: Positional[DataSource],
+    out: Annotated[Path, arg(metavar="FILE", help="CSV, or JSON with segments, by its ending.")] = Path("events.csv"),
+    apart: Annotated[int, arg(metavar="N", help="Events within so many steps of a boundary belong to it.")] = 3,
+    sequence: SequenceColumn = None,
+    time: TimeColumn = None,
+) -> None:
+    """Find the events of sequences: when the model's memory changes, in which dimension, and how strongly."""
+    from gatel0rd.files import check_writable
+    from gatel0rd.models.fitted import load
+    from gatel0rd.segmenter import segment as find_segments
+    from gatel0rd.segmenter import write_events
+
+    check_writable(out)
+    fitted = load(model)
+    found = find_segments(fitted, recordings_for(fitted, data, sequence=sequence, time=time), apart=apart)
+    write_events(found, out)
+    events, cuts = sum(len(entry.events) for entry in found), sum(len(entry.boundaries) for entry in found)
+    console.print(f"{events} events in {len(found)} sequences, {cuts} boundaries; wrote {out}")
+    for entry in found[:5]:
+        shown = ", ".join(map(str, entry.boundaries[:12])) + (", …" if len(entry.boundaries) > 12 else "")
+        console.print(escape(f"  {entry.name}: {shown or 'nothing happens'}"), highlight=False)
+
+
+def recordings_for(fitted: Any, data: str, *, sequence: str | None = None, time: str | None = None) -> Any:
+    """Recordings with the columns that a model wants."""
+    named = set(fitted.action_names) and not data.endswith(".npz") and not data.startswith("minari:")
+    actions = ",".join(fitted.action_names) if named else None
+    recordings = read_data(data, sequence=sequence, time=time, actions=actions, keep_constant=True)
+    return recordings.aligned(fitted.observation_names, fitted.action_names, "the model")
+
+
+def segment_benchmark(
+    runs: Positional[Annotated[Path, arg(metavar="RUNS", help="Directory with finished runs of the paper's worlds.")]],
+    out: OutDirectory = Path("runs/segmentation"),
+) -> None:
+    """Compare boundaries with exact labels of the paper's worlds: GateL0RD, GRU, surprise, PELT, BinSeg."""
+    from gatel0rd.experiments.segmentation import benchmark
+
+    _, table = benchmark(runs, out, lambda name: console.print(name, highlight=False))
+    console.print(table.markdown(), highlight=False)
+    console.print(f"wrote {out / 'segmentation.json'} and {out / 'segmentation.md'}")
+
+
+def explore(
+    models: Positional[
+        Annotated[tuple[Path, ...], arg(metavar="MODEL", help="Directories of models; several are shown side by side.")]
+    ],
+    data: Annotated[
+        str | None, arg(metavar="DATA", help="Recordings; a model of the paper's worlds brings its own.")
+    ] = None,
+    port: Annotated[int, arg(metavar="N", help="Of the page, on this machine only.")] = 8765,
+    browser: Annotated[bool, arg(help="Open the page in a browser.")] = True,
+    save: Annotated[
+        Path | None, arg(metavar="FILE", help="Write one HTML file instead, without live inference.")
+    ] = None,
+    sequence: SequenceColumn = None,
+    time: TimeColumn = None,
+) -> None:
+    """Look at sequences, predictions, memory, gates and events in a browser, and drive the paper's worlds live."""
+    from gatel0rd.explore import save_page, serve
+    from gatel0rd.models.fitted import load
+
+    *given, last = [str(path) for path in models] or [""]
+    if data is None and given and not Path(last).is_dir():
+        models, data = models[:-1], last
+    if not models:
+        raise ValueError("no model was given; expected directories that `gatel0rd fit` or `gatel0rd run` left")
+    loaded = [(path.name or str(path), load(path)) for path in models]
+    recordings = None if data is None else recordings_for(loaded[0][1], data, sequence=sequence, time=time)
+    if save is not None:
+        path = save_page(loaded, recordings, save)
+        console.print(f"wrote {path}, {path.stat().st_size / 1e6:.1f} MB")
+        return
+    serve(
+        loaded,
+        recordings,
+        port=port,
+        open_browser=browser,
+        on_start=lambda address: console.print(f"open {address} in a browser; Ctrl-C ends it", highlight=False),
+    )
+
+
+def export(
+    model: Positional[Annotated[Path, arg(metavar="MODEL", help="Directory that `gatel0rd fit` or `run` left.")]],
+    to: Annotated[Literal["onnx"], arg(help="Format.")] = "onnx",
+    out: Annotated[Path | None, arg(metavar="DIR", help="Where files go; MODEL/onnx if not given.")] = None,
+) -> None:
+    """Write a model for other software: a single step, its first state, and whole sequences."""
+    from gatel0rd.export import export_onnx
+    from gatel0rd.models.fitted import load
+
+    for path in export_onnx(load(model), model / to if out is None else out):
+        console.print(f"wrote {path}")
+
+
 def train(
     runs: Sequence[Any],
     out: Path,
@@ -583,6 +786,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.command(plan)
     app.command(apex)
     app.command(rl, name="rl", help="Agents with a memory: train them, try them out.")
+    app.command(fit)
+    app.command(segment)
+    app.command(name="segment-benchmark")(segment_benchmark)
+    app.command(explore)
+    app.command(export)
     app.command(demo)
     app.command(info)
     app.command(bench)

@@ -22,18 +22,30 @@ Terms = dict[str, float]
 class Stepper(Protocol):
     """Trains a model batch by batch."""
 
+    sparsity_weight: float
+    """λ; may be changed between steps."""
+
     @property
     def updates(self) -> int:
         """Steps taken so far."""
         ...
 
-    def step(self, index: Tensor, *, probability: float, counter: int, generator: torch.Generator) -> Terms:
+    def step(
+        self,
+        index: Tensor,
+        *,
+        probability: float,
+        counter: int,
+        generator: torch.Generator,
+        steps: int | None = None,
+    ) -> Terms:
         """Train on the sequences ``index``; returns loss, task_loss, and penalty and open_rate if there are gates.
 
         Args:
             probability: of feeding the real input (scheduled sampling).
             counter: number of the batch since the beginning of training.
             generator: seeded for this epoch.
+            steps: only the first so many steps of the sequences; all if not given.
         """
         ...
 
@@ -63,15 +75,17 @@ class TorchStepper:
 
     def __init__(self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor) -> None:
         self.model, self.config = model, config
+        self.sparsity_weight = config.sparsity_weight
         self.observations, self.actions = observations, actions
         self.optimizer = torch.optim.Adam(
             model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, foreach=True
         )
         self.updates = 0
 
-    def losses(self, index: Tensor, feed: Tensor | None, noise: Tensor | None) -> Losses:
+    def losses(self, index: Tensor, feed: Tensor | None, noise: Tensor | None, steps: int | None = None) -> Losses:
         """The loss terms of one batch. Shape: feed [T, B], noise [T, B, noise_size]."""
-        observations, actions = self.observations[:, index], self.actions[:, index]
+        last = len(self.observations) if steps is None else steps + 1
+        observations, actions = self.observations[:last, index], self.actions[:last, index]
         predictions, _, gates, _ = self.model(observations[:-1], actions[:-1], feed, noise)
         task = (predictions - observations[1:]).square().mean()
         if gates is None:
@@ -86,13 +100,21 @@ class TorchStepper:
         self.optimizer.step()
         self.updates += 1
 
-    def step(self, index: Tensor, *, probability: float, counter: int, generator: torch.Generator) -> Terms:
-        steps = len(self.observations) - 1
+    def step(
+        self,
+        index: Tensor,
+        *,
+        probability: float,
+        counter: int,
+        generator: torch.Generator,
+        steps: int | None = None,
+    ) -> Terms:
+        steps = len(self.observations) - 1 if steps is None else steps
         feed = None
         if not self.config.teacher_forcing:
             feed = torch.rand(steps, len(index), generator=generator) < probability
-        losses = self.losses(index, feed, self.model.sample_noise(steps, len(index), generator))
-        total = losses.total(self.config.sparsity_weight)
+        losses = self.losses(index, feed, self.model.sample_noise(steps, len(index), generator), steps)
+        total = losses.total(self.sparsity_weight)
         self.update(total)
         named = {"loss": total, "task_loss": losses.task, "penalty": losses.penalty, "open_rate": losses.open_rate}
         return {name: term.item() for name, term in named.items() if term is not None}
@@ -117,23 +139,32 @@ class NativeStepper:
         self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor, trainer: FlatTrainer
     ) -> None:
         self.config, self.trainer = config, trainer
+        self.sparsity_weight = config.sparsity_weight
         self.names = trainer.compiled.program.parameters
-        steps, _, features = observations.shape
-        self.predicted = (steps - 1) * features  # numbers per sequence
-        self.gated = (steps - 1) * model.core.noise_size
+        self.all_steps, self.features = len(observations) - 1, observations.shape[-1]
+        self.gates = model.core.noise_size
 
     @property
     def updates(self) -> int:
         return self.trainer.updates
 
-    def step(self, index: Tensor, *, probability: float, counter: int, generator: torch.Generator) -> Terms:
+    def step(
+        self,
+        index: Tensor,
+        *,
+        probability: float,
+        counter: int,
+        generator: torch.Generator,
+        steps: int | None = None,
+    ) -> Terms:
         config, batch = self.config, len(index)
-        scales = [1 / (batch * self.predicted)]
+        self.trainer.steps = self.all_steps if steps is None else steps
+        scales = [1 / (batch * self.trainer.steps * self.features)]
         weights = list(scales)
         slots = self.trainer.compiled.program.loss_slots
         if slots > 1:
-            scales += [1 / (batch * self.gated)] * (slots - 1)
-            weights += [config.sparsity_weight * scales[1], *[0.0] * (slots - 2)]
+            scales += [1 / (batch * self.trainer.steps * self.gates)] * (slots - 1)
+            weights += [self.sparsity_weight * scales[1], *[0.0] * (slots - 2)]
         sums = self.trainer.losses(index, probability=probability, weights=weights, counter=counter)
         self.trainer.update(
             rate=config.learning_rate, betas=config.betas, epsilon=config.epsilon, clip=config.clip_norm
@@ -170,8 +201,12 @@ def make_stepper(
     *,
     seed: int,
     engine: EngineName = "auto",
+    in_place: bool = False,
 ) -> Stepper:
-    """The compiled step where it can run, else PyTorch's. Shape: observations [T + 1, N, O], actions [T + 1, N, A]."""
+    """The compiled step where it can run, else PyTorch's. Shape: observations [T + 1, N, O], actions [T + 1, N, A].
+
+    ``in_place``: leave the tensors where they are, as views of overlapping windows have to be.
+    """
     if can_run(engine, [observations, actions], model):
         program = None
         if all(parameter.requires_grad for parameter in model.parameters()):
@@ -182,7 +217,7 @@ def make_stepper(
                 f"{config.penalty!r}, which is not a sum; choose engine='auto'"
             )
         if program is not None:
-            sequences = [_by_sequence(tensor) for tensor in (actions, observations)]
+            sequences = [tensor if in_place else _by_sequence(tensor) for tensor in (actions, observations)]
             trainer = FlatTrainer(model, program, sequences, steps=len(observations) - 1, seed=seed)
             return NativeStepper(model, config, observations, actions, trainer)
     return TorchStepper(model, config, observations, actions)

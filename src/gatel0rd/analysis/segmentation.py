@@ -1,0 +1,117 @@
+"""Events in time: when gates open, which segments lie between, and how well boundaries agree with the true ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A gate that opens: at which input, in which dimension of the latent state, how far at most until it closes."""
+
+    time: int
+    dimension: int
+    strength: float
+
+
+def find_events(gates: NDArray[Any]) -> list[Event]:
+    """Every opening of every gate, in the order of time. Shape: [T, G]."""
+    opened = gates > 0
+    before = np.concatenate([np.zeros_like(opened[:1]), opened[:-1]])
+    events = []
+    for time, dimension in np.argwhere(opened & ~before):
+        rest = opened[time:, dimension]
+        last = len(rest) if rest.all() else int(np.argmin(rest))
+        strength = float(gates[time : time + last, dimension].max())
+        events.append(Event(int(time), int(dimension), strength))
+    return events
+
+
+def boundaries(events: Sequence[Event], *, apart: int = 1) -> Times:
+    """Times at which something happens; events less than ``apart`` steps after a boundary belong to it."""
+    kept: list[int] = []
+    for time in sorted({event.time for event in events}):
+        if not kept or time - kept[-1] >= apart:
+            kept.append(time)
+    return np.array(kept, dtype=np.int64)
+
+
+def segments(cuts: Sequence[int] | Times, length: int) -> list[tuple[int, int]]:
+    """[first, last) of the stretches between boundaries."""
+    edges = [0, *(int(cut) for cut in cuts if 0 < cut < length), length]
+    return [(first, last) for first, last in pairwise(edges) if last > first]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How well found boundaries agree with true ones: one to one, within a tolerance."""
+
+    found: int
+    true: int
+    matched: int
+    covering: float
+
+    @property
+    def precision(self) -> float:
+        return self.matched / self.found if self.found else 0.0
+
+    @property
+    def recall(self) -> float:
+        return self.matched / self.true if self.true else 0.0
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.matched / (self.found + self.true) if self.found + self.true else 1.0
+
+
+def match_count(found: Sequence[int] | Times, true: Sequence[int] | Times, tolerance: int) -> int:
+    """The largest number of pairs of a found and a true boundary that are at most ``tolerance`` apart."""
+    found, true = sorted(map(int, found)), sorted(map(int, true))
+    matched = i = j = 0
+    while i < len(found) and j < len(true):
+        if abs(found[i] - true[j]) <= tolerance:
+            matched, i, j = matched + 1, i + 1, j + 1
+        elif found[i] < true[j]:
+            i += 1
+        else:
+            j += 1
+    return matched
+
+
+def covering(found: Sequence[int] | Times, true: Sequence[int] | Times, length: int) -> float:
+    """Of every true segment, weighted by its length, the largest overlap (intersection over union) with a found one."""
+    own, total = segments(np.sort(np.asarray(found)), length), 0.0
+    for first, last in segments(np.sort(np.asarray(true)), length):
+        overlaps = [
+            max(0, min(last, end) - max(first, start)) / (max(last, end) - min(first, start)) for start, end in own
+        ]
+        total += (last - first) * max(overlaps)
+    return total / length
+
+
+def agreement(
+    found: Sequence[Sequence[int] | Times], true: Sequence[Sequence[int] | Times], length: int, tolerance: int
+) -> Agreement:
+    """Over many sequences of one length: counts are added up, covering is a mean."""
+    pairs = list(zip(found, true, strict=True))
+    return Agreement(
+        found=sum(len(cuts) for cuts in found),
+        true=sum(len(cuts) for cuts in true),
+        matched=sum(match_count(ours, theirs, tolerance) for ours, theirs in pairs),
+        covering=float(np.mean([covering(ours, theirs, length) for ours, theirs in pairs])) if pairs else 1.0,
+    )
+
+
+def peaks(signal: NDArray[Any], threshold: float) -> Times:
+    """Local maxima above a threshold; of a plateau the first step. Shape: [T]."""
+    before = np.concatenate([[-np.inf], signal[:-1]])
+    after = np.concatenate([signal[1:], [-np.inf]])
+    return np.flatnonzero((signal > threshold) & (signal > before) & (signal >= after)).astype(np.int64)
