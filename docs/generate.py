@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from gatel0rd.analysis.records import load_records
 from gatel0rd.experiments.catalogue import catalogue, costs
 from gatel0rd.experiments.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
 from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.registry import experiments, plan
+from gatel0rd.experiments.registry import experiments, plan, scenarios
 from gatel0rd.experiments.report import make_report, verdicts, verdicts_markdown
 from gatel0rd.files import write_atomically
 
@@ -139,7 +140,30 @@ def costs_table() -> str:
     return "\n".join(lines)
 
 
+def segmentation_table() -> str:
+    """The benchmark of boundaries, from its record."""
+    from gatel0rd.experiments.segmentation import results_table
+
+    return results_table(json.loads((RESULTS / "segmentation" / "segmentation.json").read_text())).markdown()
+
+
+def gate_rate_table() -> str:
+    """Targets and errors with and without a tuned λ, from their record."""
+    lines = [
+        "| world | seed | λ tuned: open gates | error | target held: open gates | error |",
+        "| --- | ---: " + "| ---: " * 4 + "|",
+    ]
+    for row in json.loads((RESULTS / "gate-rate" / "gate-rate.json").read_text()):
+        lines.append(
+            f"| {scenarios()[row['world']].title} | {row['seed']} | {row['target']:.2%} | {row['tuned_error']:.3g} "
+            f"| {row['reached']:.2%} | {row['held_error']:.3g} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
+    fill(DOCS / "guides" / "own-data.md", "segmentation", segmentation_table())
+    fill(DOCS / "guides" / "own-data.md", "gate rate", gate_rate_table())
     write_atomically(DOCS / "experiments.md", experiments_page())
     fill(DOCS / "guides" / "cluster.md", "costs", costs_table())
     scenes(DOCS / "images")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
 
 from gatel0rd.analysis.records import load_records
+from gatel0rd.cli import main
 from gatel0rd.config import from_json
 from gatel0rd.experiments.agents import AgentRun
 from gatel0rd.experiments.registry import RunConfig, experiments
@@ -20,7 +22,34 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tutorial_on_own_data_runs_as_it_is_written(tmp_path, monkeypatch):
+    """Python and commands in their order; only the page that waits for a browser is left out."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "guides" / "own-data.md").read_text()
+    names: dict = {}
+    for language, block in re.findall(r"```(python|console)\n(.*?)```", text, re.DOTALL):
+        if language == "python":
+            exec(compile(block, "own-data.md", "exec"), names)
+            continue
+        for command in re.findall(r"^\$ gatel0rd (.*)$", block, re.MULTILINE):
+            if not command.startswith("explore") or "--save" in command:
+                main(shlex.split(command))
+    events = (tmp_path / "events.csv").read_text().splitlines()
+    assert events[0] == "sequence,time,dimension,strength" and len(events) > 60
+    assert (tmp_path / "tank.html").stat().st_size > 1e6
+    assert (tmp_path / "tank-model" / "onnx" / "sequence.onnx").exists()
+
+
+@pytest.mark.filterwarnings("default")
+def test_real_data_is_fitted_and_segmented(tmp_path):
+    example = runpy.run_path(str(ROOT / "examples" / "macroeconomics.py"))
+    found = example["run"](tmp_path, rounds=30)
+    assert all(1959 <= time <= 2010 for time in found)
+    assert (tmp_path / "macro.html").exists() and (tmp_path / "model" / "model.json").exists()
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "own-data.md"], ids=lambda page: page.name)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)

@@ -157,7 +157,7 @@ class Fitter(Resumable):
         )
         self.round, self.seconds = 0, 0.0
         self.history: list[Metrics] = []
-        self.best: tuple[bool, float, int] | None = None  # held?, error, round
+        self.best: tuple[int, float, int] | None = None  # how far from what is wanted, by how much, in which round
         self.best_arrays: dict[str, NDArray[Any]] = {}
         self.identity = " ".join([content_hash(config), content_hash(self.model.config), fingerprint(recordings)])
         self.belongs_to = "data or settings"
@@ -180,7 +180,7 @@ class Fitter(Resumable):
         """Whether all rounds are over, or nothing has improved for a while."""
         if self.round >= self.config.rounds:
             return True
-        return self.settled and self.best is not None and self.round - self.best[2] >= self.config.patience
+        return self.best is not None and self.best[0] == 0 and self.round - self.best[2] >= self.config.patience
 
     def run(self, on_round: Callable[[Metrics], None] = lambda metrics: None) -> FittedModel:
         """Train until nothing improves any more; returns the best model, which is also in the directory."""
@@ -319,11 +319,19 @@ class Fitter(Resumable):
         return ("events", config.events) if config.events is not None else ("open_rate", config.gate_rate or 0.0)
 
     def _keep_best(self, metrics: Metrics) -> None:
-        """The lowest error counts, among rounds in which gates are as open as they shall be if there are any."""
+        """The lowest error counts among settled rounds in which gates are as open as they shall be.
+
+        Without any the settled round counts in which they came closest, and before that the lowest error.
+        """
         held = self._held()
-        close = held is None or abs(metrics[held[0]] / held[1] - 1) <= TOLERANCE
-        candidate = (close and self.settled, metrics["error"], self.round)
-        if self.best is None or (not candidate[0], candidate[1]) < (not self.best[0], self.best[1]):
+        distance = 0.0 if held is None else abs(metrics[held[0]] / held[1] - 1)
+        if not self.settled:
+            candidate = (2, metrics["error"], self.round)
+        elif distance > TOLERANCE:
+            candidate = (1, distance, self.round)
+        else:
+            candidate = (0, metrics["error"], self.round)
+        if self.best is None or candidate[:2] < self.best[:2]:
             self.best = candidate
             self.best_arrays = {name: array.copy() for name, array in model_arrays(self.model).items()}
         metrics["best"] = self.best[2]
@@ -347,8 +355,8 @@ class Fitter(Resumable):
         self.history = self.read_history(self.round)
         self.seconds = self.history[-1]["seconds"] if self.history else 0.0
         self.best_arrays, metadata = load_arrays(self.directory / "best.safetensors", kind="checkpoint")
-        held, error, number = metadata["best"]
-        self.best = (bool(held), float(error), int(number))
+        rank, value, number = metadata["best"]
+        self.best = (int(rank), float(value), int(number))
 
 
 def model_config(recordings: Recordings, config: FitConfig, observations: Tensor, shortest: int) -> WorldModelConfig:
