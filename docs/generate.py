@@ -16,7 +16,7 @@ from gatel0rd.experiments.catalogue import catalogue, costs
 from gatel0rd.experiments.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
 from gatel0rd.experiments.profiles import PROFILES
 from gatel0rd.experiments.registry import experiments, plan, scenarios
-from gatel0rd.experiments.report import make_report, verdicts, verdicts_markdown
+from gatel0rd.experiments.report import claims_and_verdicts, make_report, verdicts, verdicts_markdown
 from gatel0rd.files import write_atomically
 
 DOCS = Path(__file__).parent
@@ -48,7 +48,7 @@ def verdicts_in_short(judged: Sequence[Judged]) -> str:
         for claim in decided
     ]
     head = ["| where | the paper's claim | verdict | seeds and scale |", "| --- | --- | --- | --- |"]
-    return f"**{len(judged)} claims: {counts}.** Those that are decided:\n\n" + "\n".join(head + rows)
+    return f"**{claims_and_verdicts(judged)}: {counts}.** Those that are decided:\n\n" + "\n".join(head + rows)
 
 
 def experiments_page() -> str:

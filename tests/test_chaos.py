@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -28,9 +30,12 @@ def lasting(path) -> dict:
 
 def workers_of(coordinator: int) -> list[int]:
     """Processes that the coordinator started, runs and their helpers."""
-    listing = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in listing.splitlines()[1:]]
-    return [int(pid) for pid, parent, words in rows if int(parent) == coordinator and "spawn_main" in words]
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended in the meantime
+            if f"PPid:\t{coordinator}\n" in (place / "status").read_text():
+                found += [int(place.name)] if b"spawn_main" in (place / "cmdline").read_bytes() else []
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +69,8 @@ def test_ten_kills_lose_and_repeat_nothing(tmp_path, undisturbed):
     finally:
         process.kill()
         process.wait()
-    assert kills["coordinator"] >= KILLS // 2
+    assert kills["coordinator"] >= KILLS // 2 and kills["worker"] > 0
+    assert len(seen) < len(undisturbed), "all was finished before it could be disturbed"
     last = subprocess.run([*COMMAND, "--out", str(tmp_path)], capture_output=True, text=True)
     assert last.returncode == 0, last.stdout
     after = finished(tmp_path)

@@ -111,7 +111,7 @@ def test_a_ray_cluster_of_two_nodes_loses_one(tmp_path, alone, monkeypatch):
     assert second not in nodes.worker_nodes, "no node was killed"
     assert watch.retries == [(watch.retries[0][0], "its node died")]
     assert [record_of(run, tmp_path) for run in runs] == alone
-    assert not (tmp_path / cluster.TOKEN).exists()
+    assert not list(tmp_path.glob(f"{cluster.TOKEN}*"))
 
 
 def test_machines_without_the_directory_send_files_back(tmp_path, monkeypatch):
@@ -129,14 +129,14 @@ def test_machines_without_the_directory_send_files_back(tmp_path, monkeypatch):
     (run,) = small_runs(2, seeds=(0,))
     execute(run, here)
     work = Work(out=here, resume=True)
-    write_atomically(here / cluster.TOKEN, "another machine's")
+    write_atomically(here / f"{cluster.TOKEN}others", "")
     error, files = cluster.do_on_ray(run, work, 0, Mailbox(), "mine", cluster.pack(here / run.directory_name))
     assert error is None and told[0] == (0, "started", None)
-    assert (there / "gatel0rd-mine" / run.directory_name / "record.json").exists()
+    assert (there / "gatel0rd-mine").exists() and not (there / "gatel0rd-mine" / run.directory_name).exists()
     assert "record.json" in files and "model.safetensors" in files and "lock" not in files
     cluster.unpack(files, back / run.directory_name)
     assert record_of(run, back) == record_of(run, here)
-    write_atomically(here / cluster.TOKEN, "mine")
+    write_atomically(here / f"{cluster.TOKEN}mine", "")
     assert cluster.do_on_ray(run, work, 0, Mailbox(), "mine", {}) == (None, {})
     broken = replace(run, train=replace(run.train, learning_rate=1e30, clip_norm=1e30))
     error, files = cluster.do_on_ray(broken, work, 0, Mailbox(), "mine", {})
@@ -206,3 +206,34 @@ def test_only_the_latest_is_told():
     slow.last -= cluster.TELL_SECONDS
     slow("progressed", 100)
     assert told == [0, 100]
+
+
+class FakeJob:
+    """A job of a SLURM without accounting: its state is never known."""
+
+    state = "UNKNOWN"
+
+    def __init__(self, folder, job_id, result=False):
+        self.job_id = job_id
+        self.paths = type("Paths", (), {"result_pickle": folder / f"{job_id}_result"})
+        if result:
+            self.paths.result_pickle.touch()
+
+
+def test_jobs_that_slurm_forgot_are_told_from_those_it_cannot_be_asked_about(tmp_path, monkeypatch):
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\necho 11\necho 12\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert cluster.queued_jobs() == {"11", "12"}
+    assert not cluster.vanished(FakeJob(tmp_path, "11"), {"11", "12"})
+    assert cluster.vanished(FakeJob(tmp_path, "13"), {"11", "12"})
+    assert not cluster.vanished(FakeJob(tmp_path, "14", result=True), {"11", "12"})
+    squeue.write_text("#!/bin/sh\necho unable to contact the controller >&2\nexit 1\n")
+    assert cluster.queued_jobs() is None
+
+
+@pytest.mark.parametrize(("name", "text"), [("time", "04:00:00"), ("mem_gb", "4G")])
+def test_slurm_options_that_are_no_numbers_are_errors(name, text):
+    with pytest.raises(ValueError, match=f"{name} for SLURM is '{text}'; expected a number"):
+        ExecutorConfig(kind="slurm", slurm={name: text})

@@ -105,6 +105,32 @@ def test_splits_are_by_sequence_and_a_single_one_is_cut():
         split(from_arrays([np.arange(20, dtype=np.float32)[:, None]]), 0.2, 0)
 
 
+def test_pieces_of_one_recording_stay_together():
+    gapped = [np.arange(60, dtype=np.float32)[:, None] for _ in range(10)]
+    for array in gapped:
+        array[20:30] = np.nan
+    pieces = from_arrays(gapped)
+    assert len(pieces) == 20 and pieces.origins[:2] == (("0", 0), ("0", 30))
+    train, validation = split(pieces, 0.2, 0)
+    assert len(validation) == 4 and not {n for n, _ in train.origins} & {n for n, _ in validation.origins}
+    train, validation = split(from_arrays(gapped[:1]), 0.2, 0)
+    assert (*train.names, *validation.names) == ("0/0", "0/1")
+
+
+def test_offsets_are_random_even_where_windows_fit_exactly():
+    data = from_arrays([np.arange(101, dtype=np.float32)[:, None]])
+    starts = {tuple(windows(data, 50, np.random.default_rng(seed))[0].starts) for seed in range(50)}
+    assert len(starts) > 20
+
+
+def test_a_run_needs_the_models_columns(tmp_path):
+    fitted = fit(DATA, SMALL, tmp_path)
+    with pytest.raises(ValueError, match=r"observations have shape \(9, 1\); expected \[T, 2\] \(x, y\)"):
+        fitted.run(np.zeros((9, 1), np.float32))
+    with pytest.raises(ValueError, match="there are 2 steps; expected more than 2"):
+        fitted.run(np.zeros((2, 2), np.float32))
+
+
 def test_scaling_is_learned_on_the_training_part_and_kept(tmp_path):
     fitted = fit(DATA, SMALL, tmp_path)
     train, _ = split(DATA, SMALL.validation, SMALL.seed)
@@ -175,6 +201,14 @@ def test_damaged_and_foreign_directories_are_errors(tmp_path):
     description.write_text(json.dumps(good | {"observations": ["x"]}))
     with pytest.raises(FileError, match="names 1 observations and 0 actions; the weights beside it have 2 and 0"):
         gatel0rd.load(tmp_path)
+    for wrong in (
+        {"offset": [0, 0], "scale": [0, 1]},
+        {"offset": ["nan", 0], "scale": [1, 1]},
+        {"offset": [0], "scale": [1]},
+    ):
+        description.write_text(json.dumps(good | {"scaling": good["scaling"] | {"observations": wrong}}))
+        with pytest.raises(FileError, match="a scaling that is no scaling"):
+            gatel0rd.load(tmp_path)
     description.write_text("{")
     with pytest.raises(FileError, match=r"model\.json is damaged"):
         gatel0rd.load(tmp_path)
@@ -209,7 +243,11 @@ def test_an_experiments_model_needs_no_scaling():
     [
         ({"gate_rate": 1.5}, "gate_rate is 1.5; expected a share"),
         ({"events": 0.0}, "events is 0.0; expected more than 0"),
-        ({"window": 0}, "window is 0; expected at least 1"),
+        ({"window": 1}, "window is 1; expected at least 2 steps"),
+        ({"events": float("nan")}, "events is nan; expected more than 0"),
+        ({"sparsity_weight": -1.0}, "sparsity_weight is -1.0; expected 0 or more"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0; expected more than 0"),
+        ({"rounds": 0}, "rounds is 0; expected at least 1"),
         ({"validation": 0.0}, "validation is 0.0; expected a share"),
     ],
 )

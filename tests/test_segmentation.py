@@ -31,9 +31,9 @@ TIMES = st.lists(st.integers(0, 20), max_size=6, unique=True)
 
 def test_events_are_openings():
     gates = np.array([[0, 0.5], [0.2, 0.9], [0.6, 0], [0, 0.1], [0, 0]])
-    assert find_events(gates) == [Event(0, 1, 0.9), Event(1, 0, 0.6), Event(3, 1, 0.1)]
-    assert boundaries(find_events(gates)).tolist() == [0, 1, 3]
-    assert boundaries(find_events(gates), apart=3).tolist() == [0, 3]
+    assert find_events(gates) == [Event(1, 0, 0.6), Event(3, 1, 0.1)]  # the second gate was open from the start
+    assert boundaries(find_events(gates)).tolist() == [1, 3]
+    assert boundaries(find_events(gates), apart=3).tolist() == [1]
     assert find_events(np.zeros((4, 2))) == []
 
 
@@ -138,6 +138,30 @@ def test_the_segmenter_is_used_like_scikit_learn(lines, tmp_path):
         segmenter.set_params(depth=2)
     again = EventSegmenter(**{**segmenter.get_params(), "directory": None})
     assert len(again.fit_predict(lines[0])) == len(lines[0])
+
+
+def test_answers_line_up_with_what_was_given(fitted, lines):
+    segmenter = EventSegmenter()
+    segmenter.model_ = fitted
+    with pytest.raises(RecordingError, match=r"observations have shape \(40, 1\); expected \[N, T, columns\]"):
+        segmenter.predict(lines[0][0])
+    short = [*lines[0][:2], lines[0][2][:2]]
+    with pytest.raises(ValueError, match="there would not be one answer for each"):
+        segmenter.predict(short, actions=[*lines[1][:2], lines[1][2][:2]])
+    with pytest.raises(ValueError, match="the sequences have 2 columns; the model was fitted to 1"):
+        segmenter.predict([np.zeros((9, 2))], actions=[np.zeros((9, 1))])
+
+
+def test_times_are_those_of_the_recording(fitted, lines, tmp_path):
+    """A gap at the beginning cuts rows off; events keep their place."""
+    whole, button = lines[0][0].copy(), lines[1][0]
+    whole[:6] = np.nan
+    (entry,) = segment(fitted, from_arrays([whole], [button]))
+    assert entry.first == 6 and entry.length == 34
+    write_events([entry], tmp_path / "e.csv")
+    times = [int(row.split(",")[1]) for row in (tmp_path / "e.csv").read_text().splitlines()[1:]]
+    assert times == [event.time + 6 for event in entry.events]
+    assert any(abs(time - lines[2][0][0]) <= 1 for time in times)
 
 
 def test_models_that_do_not_fit_are_errors(fitted):

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -113,7 +114,9 @@ def run(
         frames=frames,
     )
     executor = ExecutorConfig(workers=workers)
-    train(runs, out, executor=executor, resume=resume, planning=profile if experiment.plans else None)
+    failed = train(runs, out, executor=executor, resume=resume, planning=profile if experiment.plans else None)
+    if failed:
+        raise SystemExit(f"gatel0rd: {failed} runs failed; the others are finished")
     console.print(f"Look at the results: gatel0rd report {id} --out {out}")
 
 
@@ -146,11 +149,14 @@ def reproduce(
     """
     from gatel0rd.experiments.catalogue import costs
     from gatel0rd.experiments.illustrations import ILLUSTRATIONS
+    from gatel0rd.experiments.profiles import PROFILES
     from gatel0rd.experiments.registry import experiments, find, plan_together
     from gatel0rd.experiments.report import make_report
 
     if all == bool(ids):
         raise ValueError("expected the ids of experiments, or --all; `gatel0rd list` shows them")
+    if profile not in PROFILES:
+        raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
     drawn = [id for id in (ILLUSTRATIONS if all else ids) if id in ILLUSTRATIONS]
     chosen = list(experiments().values()) if all else [find(id) for id in ids if id not in ILLUSTRATIONS]
     runs, planned = plan_together(chosen, profile=profile, seeds=parse_numbers(seeds), preset=preset)
@@ -158,10 +164,13 @@ def reproduce(
         show_costs(costs(runs, profile=profile, planned=planned, out=out))
         return
     where = ExecutorConfig(kind=executor, workers=workers, address=address, slurm=parse_options(slurm))
-    if runs:
-        train(runs, out, executor=where, resume=True, planning=profile, planned=planned)
-    path = make_report([out], out, [entry.id for entry in chosen], illustrated=drawn)
+    failed = train(runs, out, executor=where, resume=True, planning=profile, planned=planned) if runs else 0
+    path = make_report([out], out, [entry.id for entry in chosen], illustrated=drawn, only_drawn=True)
     console.print(f"Open the report in a browser: {path}")
+    if failed:
+        raise SystemExit(
+            f"gatel0rd: {failed} runs failed, the report is made of the others; the same command tries again"
+        )
 
 
 def report(
@@ -440,7 +449,8 @@ def demo(out: OutDirectory = Path("runs/demo"), workers: int | None = None) -> N
     from gatel0rd.experiments.report import make_report
 
     runs = plan(find("rrc/generalization"), profile="demo", seeds=[0], cells=["gatel0rd", "gru"])
-    train(runs, out, executor=ExecutorConfig(workers=workers), resume=True)
+    if train(runs, out, executor=ExecutorConfig(workers=workers), resume=True):
+        raise SystemExit("gatel0rd: the demo's runs failed; the same command tries again")
     shown = ("rrc/generalization", "rrc/gating", "rrc/latents", "rrc/loss")
     path = make_report([out], out, shown, title="GateL0RD demo: Robot Remote Control")
     console.print(f"Open the report in a browser: {path}")
@@ -550,6 +560,10 @@ def fit(
         learning_rate=learning_rate,
         seed=seed,
     )
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; expected the name of a directory for the model")
+    if sparsity is not None and events is not None:
+        raise ValueError("both --events and --sparsity were given; hold the events, or fix λ")
     recordings = read_data(
         data, sequence=sequence, time=time, observations=observations, actions=actions, ignore=ignore
     )
@@ -570,7 +584,9 @@ def fit(
                 console.print(text, highlight=False)
 
         fitted = make(recordings, config, out, on_round=on_round)
-    info = fitted.info
+    wide = any(note.startswith("read as wide") for note in recordings.notes)
+    info = {**fitted.info, "layout": {"sequence": sequence, "time": time, "wide": wide}}
+    replace(fitted, info=info).save(out)
     console.print(
         f"validation error {info['error']:.3g} of the variance, {info['persistence_error']:.3g} if nothing changed; "
         f"best of {info['rounds']} rounds, {duration(info['seconds'])}",
@@ -581,7 +597,12 @@ def fit(
             f"{info['open_rate']:.1%} of the gates are open, {info['events']:.1f} steps of a sequence have an open one",
             highlight=False,
         )
-    console.print(f"wrote {out}; next: gatel0rd segment {out} {data}, gatel0rd explore {out} {data}")
+    if not info["held"]:
+        console.print(
+            "the gates are not as open as was asked for; give it more --rounds, or another target", highlight=False
+        )
+    following = f"gatel0rd segment {out} {data}, " if "open_rate" in info else ""
+    console.print(f"wrote {out}; next: {following}gatel0rd explore {out} {data}")
 
 
 def segment(
@@ -610,10 +631,19 @@ def segment(
 
 
 def recordings_for(fitted: Any, data: str, *, sequence: str | None = None, time: str | None = None) -> Any:
-    """Recordings with the columns that a model wants."""
-    named = set(fitted.action_names) and not data.endswith(".npz") and not data.startswith("minari:")
-    actions = ",".join(fitted.action_names) if named else None
-    recordings = read_data(data, sequence=sequence, time=time, actions=actions, keep_constant=True)
+    """Recordings with the columns that a model wants, read as those were that it was fitted to."""
+    from gatel0rd.data.recordings import Layout, read_recordings
+
+    kept = fitted.info.get("layout", {})
+    names = ((), ()) if kept.get("wide") else (fitted.observation_names, fitted.action_names)
+    table = not data.startswith("minari:") and not data.endswith(".npz")
+    layout = Layout(
+        sequence=sequence or (kept.get("sequence") if table else None),
+        time=time or (kept.get("time") if table else None),
+        observations=names[0],
+        actions=names[1],
+    )
+    recordings = read_recordings(data, layout, keep_constant=True)
     return recordings.aligned(fitted.observation_names, fitted.action_names, "the model")
 
 
@@ -646,6 +676,7 @@ def explore(
 ) -> None:
     """Look at sequences, predictions, memory, gates and events in a browser, and drive the paper's worlds live."""
     from gatel0rd.explore import save_page, serve
+    from gatel0rd.files import check_writable
     from gatel0rd.models.fitted import load
 
     *given, last = [str(path) for path in models] or [""]
@@ -656,6 +687,7 @@ def explore(
     loaded = [(path.name or str(path), load(path)) for path in models]
     recordings = None if data is None else recordings_for(loaded[0][1], data, sequence=sequence, time=time)
     if save is not None:
+        check_writable(save)
         path = save_page(loaded, recordings, save)
         console.print(f"wrote {path}, {path.stat().st_size / 1e6:.1f} MB")
         return
@@ -689,8 +721,8 @@ def train(
     resume: bool,
     planning: str | None = None,
     planned: frozenset[str] | None = None,
-) -> None:
-    """Say what is to come, execute the runs with a live display, and fail if one of them failed.
+) -> int:
+    """Say what is to come, and execute the runs with a live display; returns how many of them failed.
 
     Args:
         executor: who does the work.
@@ -711,10 +743,11 @@ def train(
         count = min(executor.workers or os.cpu_count() or 1, max(1, len(missing)))
         time_left = f"about {duration(total / count)} on {count} process{'es' if count > 1 else ''}"
     console.print(f"{len(runs)} runs, {finished} of them finished before; {time_left}, in {out}")
+    if not missing:
+        return 0
     with LiveDisplay(len(missing), console) as display:
         failures = run_all(missing, work, executor=executor, display=display)
-    if failures:
-        raise SystemExit(f"gatel0rd: {len(failures)} of {len(missing)} runs failed")
+    return len(failures)
 
 
 def step_progress() -> Any:
@@ -758,7 +791,8 @@ def show_costs(rows: Sequence[dict[str, Any]]) -> None:
         table.add_row(row["world"], str(row["runs"]), str(row["finished"]), hours, longest)
     console.print(table)
     total = sum(row["core_seconds"] for row in rows)
-    times = ", ".join(f"{duration(total / cores)} on {cores} cores" for cores in (2, 16, 128))
+    least = max((row["longest_seconds"] for row in rows), default=0.0)
+    times = ", ".join(f"{duration(max(total / cores, least))} on {cores} cores" for cores in (2, 16, 128))
     console.print(f"{total / 3600:.1f} core hours in all: about {times}, from measured times on one AMD EPYC core")
 
 
@@ -796,7 +830,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.command(bench)
     try:
         app.cli(prog="gatel0rd", description=description, args=arguments)
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, OSError) as error:
         console.print(f"[red]gatel0rd:[/] {escape(str(error))}", highlight=False)
         raise SystemExit(2) from error
     except ModuleNotFoundError as error:
@@ -807,7 +841,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         console.print(
             "interrupted; `gatel0rd run` and `rl train` go on from their last checkpoints with --resume, "
-            "`reproduce` and `demo` with the same command, data from their last part"
+            "`reproduce`, `fit` and `demo` with the same command, data from their last part"
         )
         raise SystemExit(130) from None
 

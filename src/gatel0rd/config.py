@@ -262,11 +262,17 @@ class FitConfig:
         for name, value in shares.items():
             if value is not None and not 0 < value < 1:
                 raise ValueError(f"{name} is {value}; expected a share between 0 and 1")
-        if self.events is not None and self.events <= 0:
+        if self.events is not None and not 0 < self.events < float("inf"):
             raise ValueError(f"events is {self.events}; expected more than 0 per sequence")
-        for name in ("hidden_size", "features", "layers", "window", "rounds", "round_updates", "batch_size"):
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate is {self.learning_rate}; expected more than 0")
+        if not self.sparsity_weight >= 0:
+            raise ValueError(f"sparsity_weight is {self.sparsity_weight}; expected 0 or more")
+        for name in ("hidden_size", "features", "layers", "rounds", "round_updates", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+        if self.window < 2:
+            raise ValueError(f"window is {self.window}; expected at least 2 steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,3 +295,15 @@ class ExecutorConfig:
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers is {self.workers}; expected at least 1")
+        self.slurm_number("time"), self.slurm_number("mem_gb")
+
+    def slurm_number(self, name: str) -> float | None:
+        """One of SLURM's options that is a number."""
+        text = self.slurm.get(name)
+        if text is None:
+            return None
+        try:
+            return float(text)
+        except ValueError:
+            unit = "minutes" if name == "time" else "gigabytes"
+            raise ValueError(f"{name} for SLURM is {text!r}; expected a number of {unit}") from None

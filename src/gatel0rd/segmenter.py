@@ -29,12 +29,16 @@ class NoGatesError(ValueError):
 
 @dataclass(frozen=True)
 class Segmentation:
-    """What happens in one sequence: events, boundaries and the segments between them."""
+    """What happens in one sequence: events, boundaries and the segments between them.
+
+    Times are steps, counted from the first one of the sequence; ``first`` is its place in the recording it is from.
+    """
 
     name: str
     length: int
     events: tuple[Event, ...]
     boundaries: tuple[int, ...]
+    first: int = 0
 
     @property
     def segments(self) -> list[tuple[int, int]]:
@@ -57,19 +61,23 @@ def segment(fitted: FittedModel, recordings: Recordings, *, apart: int = 1) -> l
         assert gates is not None
         events = find_events(gates)
         cuts = boundaries(events, apart=apart)
-        found.append(Segmentation(name, len(observations), tuple(events), tuple(cuts.tolist())))
+        first = recordings.origins[index][1]
+        found.append(Segmentation(name, len(observations), tuple(events), tuple(cuts.tolist()), first))
     return found
 
 
 def write_events(found: Sequence[Segmentation], path: Path) -> None:
-    """CSV with the columns sequence, time, dimension, strength; or, if the name ends in .json, segments as well."""
+    """CSV with the columns sequence, time, dimension, strength; or, if the name ends in .json, segments as well.
+
+    Times are steps of the recording, counted from 0, also where gaps in it cut a sequence into pieces.
+    """
     if path.suffix == ".json":
         content = [
             {
                 "sequence": entry.name,
                 "length": entry.length,
-                "events": [asdict(event) for event in entry.events],
-                "segments": entry.segments,
+                "events": [asdict(event) | {"time": event.time + entry.first} for event in entry.events],
+                "segments": [(first + entry.first, last + entry.first) for first, last in entry.segments],
             }
             for entry in found
         ]
@@ -79,7 +87,9 @@ def write_events(found: Sequence[Segmentation], path: Path) -> None:
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["sequence", "time", "dimension", "strength"])
     for entry in found:
-        rows.writerows([entry.name, event.time, event.dimension, f"{event.strength:.6g}"] for event in entry.events)
+        rows.writerows(
+            [entry.name, event.time + entry.first, event.dimension, f"{event.strength:.6g}"] for event in entry.events
+        )
     write_atomically(path, text.getvalue())
 
 
@@ -153,7 +163,17 @@ class EventSegmenter:
         """Events, boundaries and segments of every sequence."""
         if not hasattr(self, "model_"):
             raise ValueError("this EventSegmenter has not been fitted; call fit first")
-        return segment(self.model_, from_arrays(X, actions), apart=self.apart)
+        recordings = from_arrays(X, actions)
+        columns = len(self.model_.observation_names)
+        if len(recordings.observation_names) != columns:
+            found = len(recordings.observation_names)
+            raise ValueError(f"the sequences have {found} columns; the model was fitted to {columns}")
+        if recordings.names != tuple(map(str, range(len(X)))):
+            raise ValueError(
+                "some sequences are too short or have long gaps, and would be left out or split: there would not be "
+                "one answer for each; leave them out or fill them in first"
+            )
+        return segment(self.model_, recordings, apart=self.apart)
 
     def predict(self, X: Sequences, *, actions: Sequences | None = None) -> list[NDArray[np.int64]]:
         """The boundaries of every sequence."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -23,9 +23,12 @@ class Event:
 
 
 def find_events(gates: NDArray[Any]) -> list[Event]:
-    """Every opening of every gate, in the order of time. Shape: [T, G]."""
+    """Every opening of every gate, in the order of time; what is open from the first input on did not open.
+
+    Shape: [T, G].
+    """
     opened = gates > 0
-    before = np.concatenate([np.zeros_like(opened[:1]), opened[:-1]])
+    before = np.concatenate([opened[:1], opened[:-1]])
     events = []
     for time, dimension in np.argwhere(opened & ~before):
         rest = opened[time:, dimension]
@@ -37,10 +40,15 @@ def find_events(gates: NDArray[Any]) -> list[Event]:
 
 def boundaries(events: Sequence[Event], *, apart: int = 1) -> Times:
     """Times at which something happens; events less than ``apart`` steps after a boundary belong to it."""
+    return spaced([event.time for event in events], apart)
+
+
+def spaced(times: Iterable[int], apart: int) -> Times:
+    """Times in order, without those that follow less than ``apart`` steps after one that is kept."""
     kept: list[int] = []
-    for time in sorted({event.time for event in events}):
+    for time in sorted(set(times)):
         if not kept or time - kept[-1] >= apart:
-            kept.append(time)
+            kept.append(int(time))
     return np.array(kept, dtype=np.int64)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 from pathlib import Path
 
@@ -60,8 +61,13 @@ def obtain(recipe: DataRecipe, directory: Path, progress: Progress = ignore_prog
     """The data set from its file in ``directory``, made and saved there first if it is missing."""
     path = directory / f"{recipe.name}.safetensors"
     if not path.exists():
-        generate(recipe, progress, directory).save(directory)
-        forget_parts(recipe, directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / f".{recipe.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of several who want it, one makes it
+            if not path.exists():
+                generate(recipe, progress, directory).save(directory)
+                forget_parts(recipe, directory)
+        Path(lock.name).unlink(missing_ok=True)
     data = Dataset.load(path, scenario=recipe.scenario)
     if data.recipe != recipe:
         raise FileError(f"{path} was made by another recipe, {data.recipe.name}; delete it to have it made again")

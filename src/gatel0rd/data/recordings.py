@@ -72,6 +72,9 @@ class Layout:
 class Recordings:
     """Sequences laid end to end.
 
+    Attributes:
+        origins: of each sequence, the name of the recording it is a piece of, and the step at which it begins there.
+
     Shape: observations [S, O], actions [S, A] float32; lengths [N] add up to S.
     """
 
@@ -82,8 +85,11 @@ class Recordings:
     names: tuple[str, ...]
     lengths: NDArray[np.int64]
     notes: tuple[str, ...] = ()
+    origins: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.origins:
+            object.__setattr__(self, "origins", tuple((name, 0) for name in self.names))
         total = int(self.lengths.sum())
         for what, array, names in (
             ("observations", self.observations, self.observation_names),
@@ -122,6 +128,7 @@ class Recordings:
             actions=np.concatenate([self.actions[:0], *(part[1] for part in parts)]),
             names=tuple(self.names[index] for index in chosen),
             lengths=self.lengths[np.asarray(chosen, dtype=np.int64)],
+            origins=tuple(self.origins[index] for index in chosen),
             notes=(),
         )
 
@@ -199,6 +206,11 @@ def from_arrays(
 
     The last action of a sequence has no successor: it may be missing, as in Gymnasium's episodes, and is then repeated.
     """
+    if isinstance(observations, np.ndarray) and observations.ndim != 3:
+        raise RecordingError(
+            f"observations have shape {observations.shape}; expected [N, T, columns], or a list of arrays [T, columns] "
+            "(of one, if there is one sequence)"
+        )
     made = _joined(observations, actions, observation_names=observation_names, action_names=action_names, names=names)
     return clean(made, keep_constant=keep_constant)
 
@@ -307,6 +319,7 @@ def _without_gaps(made: Recordings) -> Recordings:
     filled, split = 0, 0
     parts: list[Array] = []
     names: list[str] = []
+    origins: list[tuple[str, int]] = []
     for name, start, length in zip(made.names, made.starts, made.lengths, strict=True):
         rows, gap = values[start : start + length], missing[start : start + length]
         lost = np.zeros(len(rows), dtype=bool)
@@ -321,6 +334,7 @@ def _without_gaps(made: Recordings) -> Recordings:
         pieces = list(_stretches(~lost)) or [(0, 0)]
         split += len(pieces) > 1
         parts += [rows[first:last] for first, last in pieces]
+        origins += [(name, first) for first, _ in pieces]
         names += [name] if len(pieces) == 1 else [f"{name}/{number}" for number in range(len(pieces))]
     joined = np.concatenate(parts)
     if not len(joined):
@@ -336,6 +350,7 @@ def _without_gaps(made: Recordings) -> Recordings:
         actions=joined[:, border:],
         names=tuple(names),
         lengths=np.array([len(part) for part in parts], dtype=np.int64),
+        origins=tuple(origins),
         notes=(*made.notes, note),
     )
 
@@ -367,7 +382,7 @@ def _arranged(made: Recordings, layout: Layout, source: str | Path) -> Recording
     _check_roles(layout, [*made.observation_names, *made.action_names], source)
     taken = {*layout.observations, *layout.actions, *layout.ignored}
     observed = layout.observations or [name for name in made.observation_names if name not in taken]
-    acted = layout.actions or [name for name in made.action_names if name not in taken]
+    acted = [*(name for name in made.action_names if name not in taken), *layout.actions]
     return made.aligned(observed, acted, str(source))
 
 

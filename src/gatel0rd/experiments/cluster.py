@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import secrets
+import shutil
 import subprocess
 import tempfile
 import time
@@ -34,7 +35,8 @@ QUEUE_SECONDS = 15.0
 """How often SLURM is asked whether jobs are still there."""
 PATIENCE = 180.0
 """How long a retried run waits until the lock of its dead predecessor is given up, which takes file servers a while."""
-TOKEN = ".cluster-token"
+TOKEN = ".cluster-token-"
+"""Beginning of the name of a file by which machines of a cluster see that they see the output directory."""
 
 
 class Slow:
@@ -51,8 +53,7 @@ class Slow:
 
 def as_seen_here(work: Work, token: str) -> tuple[Work, bool]:
     """The work as this machine can do it: in place if it sees the output directory, or else in one of its own."""
-    path = work.out / TOKEN
-    if path.exists() and path.read_text() == token:
+    if (work.out / f"{TOKEN}{token}").exists():
         return work, True
     return replace(work, out=Path(tempfile.gettempdir()) / f"gatel0rd-{token}"), False
 
@@ -82,7 +83,11 @@ def do_on_ray(run: AnyRun, work: Work, index: int, mailbox: Any, token: str, fil
         if not in_place and not directory.exists():
             unpack(files, directory)
         here.do(run, Slow(send))
-        return None, {} if in_place else pack(directory)
+        if in_place:
+            return None, {}
+        files = pack(directory)
+        shutil.rmtree(directory)
+        return None, files
     except Exception as exception:
         return describe(exception), {}
 
@@ -136,12 +141,15 @@ def run_on_ray(
 
     work = replace(work, out=work.out.resolve(), resume=True, patience=PATIENCE)
     token = secrets.token_hex(8)
-    write_atomically(work.out / TOKEN, token)
+    write_atomically(work.out / f"{TOKEN}{token}", "")
     started_here = not ray.is_initialized()
     if started_here:
         own: Any = {"num_cpus": executor.workers or os.cpu_count(), "include_dashboard": False}
         options: Any = {"address": executor.address} if executor.address else own
-        ray.init(log_to_driver=False, configure_logging=False, **options)
+        try:
+            ray.init(log_to_driver=False, configure_logging=False, **options)
+        except ConnectionError as refused:
+            raise ValueError(f"there is no Ray cluster at {executor.address!r} ({refused})") from refused
     failures: list[Failure] = []
     try:
         affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
@@ -164,13 +172,15 @@ def run_on_ray(
                 try:
                     error, files = ray.get(reference)
                     unpack(files, work.out / runs[index].directory_name)
+                except ray.exceptions.RayTaskError as exception:
+                    error = str(exception)
                 except ray.exceptions.RayError as exception:
                     error = f"its node or process died more than {RETRIES} times ({type(exception).__name__})"
                 if error is not None:
                     failures.append(Failure(runs[index], error))
                 shown.end(index, error)
     finally:
-        (work.out / TOKEN).unlink(missing_ok=True)
+        (work.out / f"{TOKEN}{token}").unlink(missing_ok=True)
         if started_here:
             ray.shutdown()
     return failures
@@ -203,12 +213,15 @@ class SlurmJob:
         return submitit.helpers.DelayedSubmission(self)
 
 
-def vanished(job: Any) -> bool:
+def queued_jobs() -> set[str] | None:
+    """The jobs that SLURM has; None if it cannot be asked at the moment."""
+    answer = subprocess.run(["squeue", "--noheader", "--format=%A"], capture_output=True, text=True)
+    return None if answer.returncode else set(answer.stdout.split())
+
+
+def vanished(job: Any, queue: set[str]) -> bool:
     """Whether SLURM no longer knows of a job that left no result, which clusters without accounting do not tell."""
-    if job.state != "UNKNOWN" or job.paths.result_pickle.exists():
-        return False
-    queue = subprocess.run(["squeue", "--noheader", "--jobs", job.job_id], capture_output=True, text=True)
-    return not queue.stdout.strip()
+    return job.state == "UNKNOWN" and job.job_id not in queue and not job.paths.result_pickle.exists()
 
 
 def run_on_slurm(
@@ -224,9 +237,10 @@ def run_on_slurm(
     on_this_machine = options.pop("cluster", "slurm") == "local"
     submitter = submitit.AutoExecutor(folder=folder, cluster="local" if on_this_machine else "slurm")
     longest = max((remaining_seconds(runs[index], work) for index in order), default=0.0)
-    minutes = int(options.pop("time", 0)) or max(30, round(3 * longest / 60))
-    memory = options.pop("mem_gb", "2")
-    submitter.update_parameters(name="gatel0rd", cpus_per_task=1, mem_gb=float(memory), timeout_min=minutes)
+    minutes = executor.slurm_number("time") or max(30, round(3 * longest / 60))
+    memory = executor.slurm_number("mem_gb") or 2
+    options = {name: value for name, value in options.items() if name not in ("time", "mem_gb")}
+    submitter.update_parameters(name="gatel0rd", cpus_per_task=1, mem_gb=memory, timeout_min=round(minutes))
     if not on_this_machine:
         extra = {"slurm_additional_parameters": options} if options else {}
         submitter.update_parameters(slurm_setup=["export OMP_NUM_THREADS=1"], **extra)
@@ -256,24 +270,25 @@ def run_on_slurm(
             waiting.remove(index)
     heard: dict[int, Any] = {}
     asked = time.monotonic()
-
-    def ask_queue() -> bool:
-        nonlocal asked
-        due = not on_this_machine and time.monotonic() - asked > QUEUE_SECONDS
-        asked = time.monotonic() if due else asked
-        return due
-
     while waiting or active:
         while waiting and len(active) < limit:
-            index = waiting.pop(0)
-            active[index] = submit(index)
+            try:
+                active[waiting[0]] = submit(waiting[0])
+                waiting.pop(0)
+            except (submitit.core.utils.FailedJobError, OSError) as refused:
+                if not active:
+                    raise ValueError(f"SLURM does not take jobs: {refused}") from refused
+                break  # it may when others are finished
         time.sleep(POLL_SECONDS)
+        queue = None
+        if not on_this_machine and time.monotonic() - asked > QUEUE_SECONDS:
+            asked, queue = time.monotonic(), queued_jobs()
         for index, job in list(active.items()):
             if progress_of(index).exists() and (told := json.loads(progress_of(index).read_text())) != heard.get(index):
                 heard[index] = told
                 shown.show([(index, told[0], told[1])])
             finished = job.done()
-            if not finished and not (ask_queue() and vanished(job)):
+            if not finished and not (queue is not None and vanished(job, queue)):
                 continue
             del active[index]
             try:

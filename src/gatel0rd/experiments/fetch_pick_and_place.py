@@ -106,7 +106,7 @@ EXPERIMENTS = (
                 ),
             ),
             Claim(
-                words="GateL0RD's rises the least.",
+                words="GateL0RD's is then the lowest.",
                 tests=lowest("gatel0rd", BASELINES, "generalization.error"),
             ),
         ),

@@ -43,6 +43,11 @@ class Answer:
     def records(self) -> list[Record]:
         return [record for line in self.lines for record in line.records]
 
+    @property
+    def size(self) -> float:
+        """How large the scale is: the share of the paper's steps, or frames where it does not state them."""
+        return max(record.length if record.share is None else record.share for record in self.records)
+
 
 def is_comparison(experiment: AnyExperiment, lines: Sequence[Line]) -> bool:
     """Whether there is enough to compare: two networks, or two settings of one in a search or an ablation."""
@@ -65,11 +70,12 @@ def answers(chosen: Sequence[AnyExperiment], records: Sequence[Record], *, named
         own = []
         related = [record for record in records if record.run["scenario"] == experiment.scenario.name]
         scales = {(record.run["profile"], record.run["preset"], record.length) for record in related}
-        for profile, preset, length in sorted(scales, key=lambda scale: -scale[2]):
+        for profile, preset, length in sorted(scales):
             answered = lines_of(experiment, records, profile, preset, length)
             if answered and (named or is_comparison(experiment, answered)):
                 own.append(Answer(experiment, profile, preset, length, answered))
-        found += {id_lines(answer): answer for answer in own}.values()
+        distinct = {id_lines(answer): answer for answer in own}.values()
+        found += sorted(distinct, key=lambda answer: -answer.size)
     return found
 
 
@@ -127,16 +133,17 @@ def verdicts(chosen: Sequence[AnyExperiment], records: Sequence[Record]) -> list
         by_preset: dict[str, list[list[Judged]]] = {}
         for answer in found:  # the largest scale first
             by_preset.setdefault(answer.preset, []).append(judge_answer(answer, records))
-        for scales in by_preset.values():
-            for rows in zip(*scales, strict=True):
+        for number, claim in enumerate(experiment.claims):
+            tested = []
+            for scales in by_preset.values():
+                rows = [rows[number] for rows in scales]
                 order = ["holds", "does not hold"], ["not enough seeds"], ["not run"]
-                best = next(row for kinds in order for row in rows if row.finding.verdict in kinds)
-                if best.finding.verdict != "not run" or len(by_preset) == 1:
-                    judged.append(best)
-        for claim in experiment.claims if not found else ():
-            finding = Finding("not run", "", 0)
+                tested.append(next(row for kinds in order for row in rows if row.finding.verdict in kinds))
             place = ", ".join(experiment.artefacts)
-            judged.append(Judged(experiment.scenario.title, experiment.id, place, claim.words, finding, "–"))
+            missing = Finding("not run", "", 0)
+            nothing = Judged(experiment.scenario.title, experiment.id, place, claim.words, missing, "–")
+            run = [row for row in tested if row.finding.verdict != "not run"]
+            judged += run or tested[:1] or [nothing]
     return judged
 
 
@@ -165,6 +172,7 @@ def make_report(
     ids: Sequence[str] = (),
     *,
     illustrated: Sequence[str] = (),
+    only_drawn: bool = False,
     title: str = "GateL0RD, reproduced",
     light: bool = False,
 ) -> Path:
@@ -174,6 +182,7 @@ def make_report(
         sources: directories with records.
         ids: experiments to show; all for which there are records if empty.
         illustrated: ids of figures that need no records.
+        only_drawn: show those and no experiment, if no ids are given.
         light: put small pictures into the page, so that it can be sent and committed.
     """
     records = load_records(sources)
@@ -181,7 +190,8 @@ def make_report(
     if not records and not guided and not illustrated:
         places = ", ".join(str(source) for source in sources)
         raise ValueError(f"there are no records in {places}; make some with `gatel0rd run`")
-    chosen = [find(id) for id in ids] or ([] if illustrated and not records else list(experiments().values()))
+    everything = list(experiments().values())
+    chosen = [find(id) for id in ids] or ([] if illustrated and (only_drawn or not records) else everything)
     found = answers(chosen, records, named=bool(ids))
     if not found and not guided and not illustrated:
         if ids:
@@ -198,12 +208,15 @@ def make_report(
     sections += [illustration(id, out / "figures") for id in illustrated]
     introduction = [
         "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
-        "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs beside the paper's numbers.",
-        f"{len(records)} finished runs with up to {len({record.seed for record in records})} seeds; {len(chosen)} "
-        f"experiments. Every figure and number below was made from their records; "
-        "shaded areas and ± are standard deviations over seeds; of success rates in planning, standard errors over "
-        "seeds, or over episodes where there is one seed; ranges are 95 % bootstrap intervals of means.",
+        "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs beside the paper's numbers."
     ]
+    if found:
+        introduction.append(
+            f"{len(records)} finished runs with up to {len({record.seed for record in records})} seeds; {len(chosen)} "
+            f"experiments. Every figure and number below was made from their records; "
+            "shaded areas and ± are standard deviations over seeds; of success rates in planning, standard errors over "
+            "seeds, or over episodes where there is one seed; ranges are 95 % bootstrap intervals of means."
+        )
     for scenario in {answer.experiment.scenario.name: answer.experiment.scenario for answer in found}.values():
         shares = [record.share or 0.0 for record in records if record.run["scenario"] == scenario.name]
         if max(shares) < scenario.effect_share:
@@ -213,7 +226,7 @@ def make_report(
             )
     commits = sorted({str(record.content["code"]["commit"]) for record in records})
     machines = sorted({record.content["machine"]["processor"] for record in records})
-    footer = f"gatel0rd {__version__}, commit {', '.join(commits)}, on {', '.join(machines)}."
+    footer = f"gatel0rd {__version__}" + (f", commit {', '.join(commits)}, on {', '.join(machines)}." if found else ".")
     if light:
         sections = [with_small_pictures(part) for part in sections]
     path = out / "report.html"
@@ -261,7 +274,13 @@ def verdicts_markdown(judged: Sequence[Judged]) -> str:
     """How many claims hold, and the table of all that were tested."""
     counts = ", ".join(f"{count} {VERDICTS[verdict]}" for verdict, count in verdict_counts(judged).items())
     tested = [claim for claim in judged if claim.finding.verdict != "not run"]
-    return f"**{len(judged)} claims: {counts}.** {RULE}\n\n{verdict_table(tested).markdown()}"
+    return f"**{claims_and_verdicts(judged)}: {counts}.** {RULE}\n\n{verdict_table(tested).markdown()}"
+
+
+def claims_and_verdicts(judged: Sequence[Judged]) -> str:
+    """How many claims there are; one that was tested with two presets has two verdicts."""
+    claims = len({(claim.id, claim.words) for claim in judged})
+    return f"{claims} claims" if claims == len(judged) else f"{len(judged)} verdicts on {claims} claims"
 
 
 def section(answer: Answer, records: Sequence[Record], directory: Path) -> Section:

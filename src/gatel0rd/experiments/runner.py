@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import multiprocessing
 import os
 import signal
@@ -115,6 +116,8 @@ def run_all(runs: Sequence[AnyRun], work: Work, *, executor: ExecutorConfig, dis
     """Execute runs, longest first; one run's failure does not stop the others."""
     seconds = [remaining_seconds(run, work) for run in runs]
     order = sorted(range(len(runs)), key=lambda index: -seconds[index])
+    if executor.kind != "local":
+        importlib.import_module("ray" if executor.kind == "ray" else "submitit")  # if it is missing, say so at once
     _make_data([run for run in runs if not is_finished(run, work.out)], work.out, display)
     if executor.kind != "local":
         from gatel0rd.experiments import cluster

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gatel0rd.analysis.segmentation import Agreement, Times, agreement, boundaries, find_events, peaks
+from gatel0rd.analysis.segmentation import Agreement, Times, agreement, boundaries, find_events, peaks, spaced
 from gatel0rd.analysis.tables import Table
 from gatel0rd.config import FitConfig, from_json
 from gatel0rd.data import Dataset, obtain
@@ -35,9 +35,9 @@ TRUE_EVENTS = {
 }
 """Scenario -> the labelled events that count as boundaries."""
 TOLERANCE, APART, SEQUENCES = 3, 3, 200
-GATE_RATE = 0.01
+GATE_RATE, ROUNDS = 0.01, 600
 THRESHOLDS = 40
-PENALTIES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+PENALTIES = tuple(np.geomspace(0.01, 1000, 21).tolist())
 Cuts = list[Times]
 
 
@@ -77,15 +77,7 @@ def true_boundaries(scenario: str, data: Dataset, rows: NDArray[np.int64]) -> Cu
     """When labelled events happen, those that follow within :data:`APART` steps left out."""
     events = EVENTS[scenario](data)
     flags = np.logical_or.reduce([events[name] for name in TRUE_EVENTS[scenario]])[rows]
-    return [_apart(np.flatnonzero(row)) for row in flags]
-
-
-def _apart(times: NDArray[Any]) -> Times:
-    kept: list[int] = []
-    for time in times.tolist():
-        if time > 0 and (not kept or time - kept[-1] >= APART):
-            kept.append(time)
-    return np.array(kept, dtype=np.int64)
+    return [spaced(np.flatnonzero(row[1:]) + 1, APART) for row in flags]  # nothing happens before the first step
 
 
 def tuned(
@@ -106,12 +98,12 @@ def thresholds(signal: NDArray[Any]) -> list[float]:
 
 def peak_cuts(signal: NDArray[Any], shift: int) -> Callable[[float, Sequence[int]], Cuts]:
     """Boundaries at peaks of a signal [N, T-1]; ``shift``: from an entry's index to the observation it is about."""
-    return lambda threshold, rows: [_apart(peaks(signal[row], threshold) + shift) for row in rows]
+    return lambda threshold, rows: [spaced(peaks(signal[row], threshold) + shift, APART) for row in rows]
 
 
 def gate_cuts(gates: Sequence[Any]) -> Cuts:
-    """Boundaries where gates open, [T-1, G] each; the first input is no event."""
-    return [(found := boundaries(find_events(own), apart=APART))[found > 0] for own in gates]
+    """Boundaries where gates open, [T-1, G] each."""
+    return [boundaries(find_events(own), apart=APART) for own in gates]
 
 
 def change_points(kind: str, series: NDArray[Any]) -> Callable[[Any, Sequence[int]], Cuts]:
@@ -125,7 +117,7 @@ def change_points(kind: str, series: NDArray[Any]) -> Callable[[Any, Sequence[in
                 ends = ruptures.Pelt(model="l2", min_size=2, jump=1).fit(series[row]).predict(pen=value)
             else:
                 ends = ruptures.Binseg(model="l2", min_size=2, jump=1).fit(series[row]).predict(n_bkps=value)
-            found.append(np.array(ends[:-1], dtype=np.int64))
+            found.append(spaced(ends[:-1], APART))
         return found
 
     return cut
@@ -134,7 +126,7 @@ def change_points(kind: str, series: NDArray[Any]) -> Callable[[Any, Sequence[in
 def fit_without_tuning(train: Dataset, directory: Path) -> FittedModel:
     """What ``gatel0rd fit --gate-rate`` makes of a world's training data."""
     recordings = from_arrays(list(train.observations), list(train.actions))
-    return fit(recordings, FitConfig(gate_rate=GATE_RATE), directory)
+    return fit(recordings, FitConfig(gate_rate=GATE_RATE, rounds=ROUNDS), directory)
 
 
 def compare(
@@ -145,7 +137,7 @@ def compare(
     on_method: Callable[[str], None] = lambda name: None,
 ) -> list[dict[str, Any]]:
     """All methods in one world."""
-    rows = choose(data, SEQUENCES)
+    rows = choose(data, SEQUENCES, seed=1)
     true = true_boundaries(scenario, data, rows)
     length, half = data.recipe.steps, len(rows) // 2
     series = data.observations[rows].astype(np.float64)
@@ -158,7 +150,7 @@ def compare(
     if fitted is not None:
         courses = [fitted.run(data.observations[row], data.actions[row]) for row in rows[half:]]
         cuts = gate_cuts([course.gates for course in courses])
-        name = f"GateL0RD, gatel0rd fit --gate-rate {GATE_RATE:g}"
+        name = f"GateL0RD, gatel0rd fit --gate-rate {GATE_RATE:g} --rounds {ROUNDS}"
         outcomes.append((name, agreement(cuts, true[half:], length, TOLERANCE), None))
     if "gru" in places:
         on_method("GRU")
@@ -201,7 +193,7 @@ def benchmark(
         metadata = load_arrays(places["gatel0rd"] / "model.safetensors", kind="model")[1]
         run = from_json(RunConfig, metadata["run"])
         names = dict(zip(run.evaluation_names, run.evaluation_data, strict=True))
-        data = obtain(names.get("generalization", names["test"]), runs / "data")
+        data = obtain(names.get("generalization") or names["test"], runs / "data")
         title = scenarios()[scenario].title
         on_method(f"{title}: gatel0rd fit")
         fitted = fit_without_tuning(obtain(run.train_data, runs / "data"), out / "fits" / scenario)

@@ -53,7 +53,7 @@ EXPERIMENTS = (
                 tests=lowest("gatel0rd", BASELINES, "test.reappearance"),
             ),
             Claim(
-                words="GRU and Elman RNN do not noticeably improve at it; LSTM takes much longer.",
+                words="GRU and Elman RNN do not noticeably improve at it.",
                 tests=tuple(
                     Less(Of(name, "test.reappearance@0.1"), Times(1.25, Of(name, "test.reappearance")))
                     for name in ("gru", "elman")
@@ -116,8 +116,8 @@ EXPERIMENTS = (
         question="What do the latent states look like while the sheep is hidden and when it comes back?",
         claims=(
             Claim(
-                words="GateL0RD's latent state changes sparsely, GRU's and LSTM's all the time "
-                "(the paper shows no figure).",
+                words="(Ours, the paper shows no figure:) GateL0RD's latent state changes sparsely, GRU's and LSTM's "
+                "all the time.",
                 tests=(
                     Less(Of("gatel0rd", "changes: caught"), 0.1),
                     *(Less(0.9, Of(name, "changes: caught")) for name in ("gru", "lstm")),
@@ -138,8 +138,8 @@ EXPERIMENTS = (
         question="At which events do gates open?",
         claims=(
             Claim(
-                words="Latent states change rarely (the paper gives no number; tested: less than a tenth of the "
-                "gates is open).",
+                words="(Ours, the paper gives no number:) latent states change rarely, less than a tenth of the gates "
+                "is open.",
                 tests=(Less(Of("gatel0rd", "test.open_rate"), 0.1),),
             ),
         ),

@@ -37,6 +37,15 @@ class Scaling:
             tuple(np.where(deviation > 0, deviation, 1.0).tolist()),
         )
 
+    def fits(self, size: int) -> bool:
+        """Whether this can scale so many columns."""
+        numbers = np.array([*self.offset, *self.scale])
+        return (
+            len(self.offset) == len(self.scale) == size
+            and bool(np.isfinite(numbers).all())
+            and min(self.scale, default=1) > 0
+        )
+
     def there(self, values: Array) -> Array:
         """From the data's units to the model's."""
         scaled: Array = ((values - np.array(self.offset)) / np.array(self.scale)).astype(np.float32)
@@ -120,14 +129,19 @@ class FittedModel:
                 for name, entry in content["scaling"].items()
             }
             observed, acted = tuple(map(str, content["observations"])), tuple(map(str, content["actions"]))
-            sizes = (len(observed), len(scaling["observations"].offset), len(acted), len(scaling["actions"].offset))
+            sizes = (len(observed), len(acted))
+            usable = content["version"] == VERSION and all(
+                scaling[name].fits(size) for name, size in zip(("observations", "actions"), sizes, strict=True)
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise FileError(f"{description} is damaged ({error!r}); fit the model again") from error
-        if sizes != (config.observation_size, config.observation_size, config.action_size, config.action_size):
+        if sizes != (config.observation_size, config.action_size):
             raise FileError(
-                f"{description} names {sizes[0]} observations and {sizes[2]} actions; the weights beside it have "
+                f"{description} names {sizes[0]} observations and {sizes[1]} actions; the weights beside it have "
                 f"{config.observation_size} and {config.action_size}"
             )
+        if not usable:
+            raise FileError(f"{description} has another version, or a scaling that is no scaling; fit the model again")
         return FittedModel(
             model=model,
             observation_names=observed,
@@ -139,6 +153,14 @@ class FittedModel:
 
     def inputs(self, observations: Array, actions: Array) -> tuple[Tensor, Tensor]:
         """One sequence in the model's units, with a batch of one. Shape: [T, O], [T, A] -> [T, 1, O], [T, 1, A]."""
+        for what, array, names in (
+            ("observations", observations, self.observation_names),
+            ("actions", actions, self.action_names),
+        ):
+            if array.ndim != 2 or array.shape[1] != len(names):
+                raise ValueError(
+                    f"{what} have shape {array.shape}; expected [T, {len(names)}] ({', '.join(names) or 'none'})"
+                )
         seen, acted = self.observation_scaling.there(observations), self.action_scaling.there(actions)
         return torch.from_numpy(seen).unsqueeze(1), torch.from_numpy(acted).unsqueeze(1)
 
@@ -153,6 +175,8 @@ class FittedModel:
         """
         acted = np.zeros((len(observations), 0), np.float32) if actions is None else actions
         seen, given = self.inputs(observations, acted)
+        if len(seen) <= self.model.config.init_steps:
+            raise ValueError(f"there are {len(seen)} steps; expected more than {self.model.config.init_steps}")
         real_steps = len(seen) if real_steps is None else max(real_steps, self.model.config.init_steps)
         return self._course(self.model.free_run(seen[:-1], given[:-1], real_steps))
 

@@ -42,7 +42,7 @@ TOLERANCE = 0.25
 """How far from its target, relative to it, a share of open gates counts as held."""
 WATCHED = 256
 """Windows on which the share of open gates is measured after every round."""
-CHECKPOINT_SECONDS = 30.0
+CHECKPOINT_SECONDS = 2.0
 
 
 class Batch(NamedTuple):
@@ -54,8 +54,9 @@ class Batch(NamedTuple):
 
 def split(recordings: Recordings, share: float, seed: int) -> tuple[Recordings, Recordings]:
     """Training and validation part, by sequence; a single sequence is cut, its end is for validation."""
-    count = len(recordings)
-    if count == 1:
+    origins = list(dict.fromkeys(name for name, _ in recordings.origins))  # pieces of one recording stay together
+    count = len(origins)
+    if len(recordings) == 1:
         observations, actions = recordings.sequence(0)
         border = round(len(observations) * (1 - share))
         if min(border, len(observations) - border) < 10:
@@ -75,9 +76,16 @@ def split(recordings: Recordings, share: float, seed: int) -> tuple[Recordings, 
             )
             for part in parts
         )
+    if count == 1:  # a single one in pieces: the last ones are for validation
+        border = np.searchsorted(np.cumsum(recordings.lengths), (1 - share) * recordings.lengths.sum())
+        border = int(min(max(1, border), len(recordings) - 1))
+        return recordings.take(range(border)), recordings.take(range(border, len(recordings)))
     order = np.random.default_rng([seed, 1]).permutation(count)
-    kept = max(1, round(count * share))
-    return recordings.take(sorted(order[kept:].tolist())), recordings.take(sorted(order[:kept].tolist()))
+    kept = {origins[index] for index in order[: max(1, round(count * share))]}
+    chosen: tuple[list[int], list[int]] = ([], [])
+    for index, (name, _) in enumerate(recordings.origins):
+        chosen[name in kept].append(index)
+    return recordings.take(chosen[0]), recordings.take(chosen[1])
 
 
 def windows(recordings: Recordings, longest: int, generator: np.random.Generator | None = None) -> list[Batch]:
@@ -96,7 +104,7 @@ def windows(recordings: Recordings, longest: int, generator: np.random.Generator
                     found.setdefault(size, []).append(start + first)
                 first += longest
         else:
-            offset = int(generator.integers(steps % longest + 1))
+            offset = int(generator.integers(min(longest, steps - longest + 1)))
             found.setdefault(longest, []).extend(range(start + offset, start + steps - longest + 1, longest))
     return [Batch(np.array(starts, dtype=np.int64), steps) for steps, starts in sorted(found.items())]
 
@@ -141,8 +149,7 @@ class Fitter(Resumable):
         self.scaling = (Scaling.of(self.train_part.observations), Scaling.of(self.train_part.actions))
         self.train_tensors = self._scaled(self.train_part)
         self.validation_tensors = self._scaled(self.validation_part)
-        shortest = int(self.train_part.lengths.min())
-        self.model = WorldModel(model_config(recordings, config, self.train_tensors[0], shortest), engine=engine)
+        self.model = WorldModel(model_config(self.train_part, config, self.train_tensors[0]), engine=engine)
         self.model.reset_parameters(torch.Generator().manual_seed(mix(config.seed, -1)))
         self.longest = min(config.window, int(self.train_part.lengths.max()) - 1)
         self.stepper = make_stepper(
@@ -224,6 +231,7 @@ class Fitter(Resumable):
                 "rounds": self.round,
                 "seconds": self.seconds,
                 "persistence_error": persistence,
+                "held": self.best[0] == 0,
                 **{name: chosen[name] for name in names if name in chosen},
             },
         )
@@ -260,7 +268,7 @@ class Fitter(Resumable):
 
     @torch.no_grad()
     def _errors(self, *, persistence: bool = False) -> float:
-        """Mean squared error of free-running prediction on the validation part, in units of its variance."""
+        """Mean squared error of free-running prediction on the validation part, in units of the training variance."""
         total, count = 0.0, 0
         observations, actions = self.validation_tensors
         for group in windows(self.validation_part, self.longest):
@@ -359,13 +367,15 @@ class Fitter(Resumable):
         self.best = (int(rank), float(value), int(number))
 
 
-def model_config(recordings: Recordings, config: FitConfig, observations: Tensor, shortest: int) -> WorldModelConfig:
+def model_config(train: Recordings, config: FitConfig, observations: Tensor) -> WorldModelConfig:
     """Sizes from the data and the settings; predictions are changes, in units of what usually changes in a step."""
     own = config.cell == "gatel0rd"
-    change = float((observations[1:] - observations[:-1]).square().mean().sqrt())
+    inside = np.ones(len(observations), dtype=bool)
+    inside[train.starts] = False  # from one sequence to the next is no change
+    change = float((observations[1:] - observations[:-1])[inside[1:]].square().mean().sqrt())
     return WorldModelConfig(
-        observation_size=len(recordings.observation_names),
-        action_size=len(recordings.action_names),
+        observation_size=len(train.observation_names),
+        action_size=len(train.action_names),
         cell=CellConfig(
             name=config.cell,
             hidden_size=config.hidden_size,
@@ -375,7 +385,7 @@ def model_config(recordings: Recordings, config: FitConfig, observations: Tensor
         feature_size=config.features,
         pre_layers=2,
         init_layers=2,
-        init_steps=2 if shortest > 3 else 1,
+        init_steps=2 if train.lengths.min() > 3 else 1,
         residual_scale=float(f"{min(1.0, max(0.05, change)):.2g}"),
     )
 
@@ -383,9 +393,10 @@ def model_config(recordings: Recordings, config: FitConfig, observations: Tensor
 def fingerprint(recordings: Recordings) -> str:
     """What tells data sets apart."""
     names = [*recordings.observation_names, *recordings.action_names, *recordings.names]
-    sums = [float(recordings.observations.sum(dtype=np.float64)), float(recordings.actions.sum(dtype=np.float64))]
-    content = json.dumps([names, recordings.lengths.tolist(), sums])
-    return hashlib.sha256(content.encode()).hexdigest()[:10]
+    digest = hashlib.sha256(json.dumps([names, recordings.lengths.tolist()]).encode())
+    digest.update(np.ascontiguousarray(recordings.observations).tobytes())
+    digest.update(np.ascontiguousarray(recordings.actions).tobytes())
+    return digest.hexdigest()[:10]
 
 
 def fit(
