@@ -28,12 +28,15 @@ WORLDS = {"rrc/generalization": 0.001, "billiard/scheduled-sampling": 0.001}
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--seeds", default="0,1")
+    words.add_argument("--only", choices=[name.partition("/")[0] for name in WORLDS], help="one of the worlds")
     words.add_argument("--data", type=Path, default=Path("runs/data"))
     words.add_argument("--out", type=Path, default=Path("results/gate-rate/gate-rate.json"))
     given = words.parse_args()
     torch.set_num_threads(1)
     rows = []
     for experiment, weight in WORLDS.items():
+        if given.only and not experiment.startswith(given.only):
+            continue
         (run,) = plan(find(experiment), profile="paper", seeds=[0], cells=["gatel0rd"])[:1]
         data = obtain(run.train_data, given.data)
         recordings = from_arrays(list(data.observations), list(data.actions))

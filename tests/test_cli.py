@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from gatel0rd.cli import duration, main, parse_numbers
+from gatel0rd.cli import duration, main, parse_numbers, parse_options
 
 
 def test_help_needs_no_heavy_module():
@@ -145,3 +145,86 @@ def test_reproduce_does_what_is_missing_once_and_reports(tmp_path, capsys, monke
         with pytest.raises(SystemExit):
             main(wrong)
         assert "expected the ids of experiments, or --all" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_what_it_would_cost_and_runs_nothing(tmp_path, capsys):
+    main(["reproduce", "rrc/generalization", "--profile", "paper", "--dry-run", "--out", str(tmp_path / "runs")])
+    shown = capsys.readouterr().out
+    assert "What would be run" in shown and "core hours in all" in shown and not (tmp_path / "runs").exists()
+
+
+def test_figures_without_runs_are_drawn(tmp_path, capsys):
+    main(["reproduce", "figures/world-model", "--out", str(tmp_path)])
+    assert (tmp_path / "figures" / "figures-world-model.png").exists()
+    page = (tmp_path / "report.html").read_text()
+    assert "World model (Fig. 1)" in page and "finished runs" not in page
+
+
+@pytest.mark.parametrize(("text", "options"), [(None, {}), ("a=1, b=x=y", {"a": "1", "b": "x=y"})])
+def test_options(text, options):
+    assert parse_options(text) == options
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reproduce", "rrc/gating", "--slurm", "partition"], "expected names and values"),
+        (["reproduce", "rrc/gating", "--profile", "huge"], "there is no profile 'huge'"),
+        (["fit", "none.csv"], "there is no none.csv; expected .npz"),
+        (["fit", "empty.csv"], "empty.csv is empty"),
+        (["fit", "text.csv"], "'two' in column 'x' is not a number"),
+        (["fit", "good.csv", "--out", "good.csv"], "good.csv is a file; expected the name of a directory"),
+        (["fit", "good.csv", "--gate-rate", "2"], "gate_rate is 2.0; expected a share"),
+        (["fit", "good.csv", "--events", "1", "--sparsity", "0.1"], "both --events and --sparsity were given"),
+        (["segment", "nowhere", "good.csv"], "expected a directory that `gatel0rd fit`"),
+        (["explore", "nowhere"], "expected a directory that `gatel0rd fit`"),
+        (["export", "nowhere"], "expected a directory that `gatel0rd fit`"),
+        (["segment-benchmark", "."], "there is no finished run of GateL0RD below ."),
+    ],
+)
+def test_own_data_errors_are_one_line(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "text.csv").write_text("x\n1\ntwo\n3\n")
+    (tmp_path / "good.csv").write_text("x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(80)))
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"s{who},{step},{(step * (who + 2)) % 11},hello\n" for who in range(6) for step in range(30)]
+    (tmp_path / "data.csv").write_text("who,tick,level,note\n" + "".join(rows))
+    words = ["fit", "data.csv", "--sequence", "who", "--time", "tick", "--ignore", "note", "--rounds", "2"]
+    main([*words, "--out", "model"])
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert "6 sequences, 30 steps each" in shown and "the gates are not as open as was asked for" in shown
+    main(["segment", "model", "data.csv", "--out", "events.json"])
+    assert "in 6 sequences" in capsys.readouterr().out
+    assert [entry["sequence"] for entry in json.loads((tmp_path / "events.json").read_text())] == [
+        f"s{who}" for who in range(6)
+    ]
+    main(["export", "model", "--out", "onnx"])
+    assert sorted(path.name for path in (tmp_path / "onnx").iterdir()) == ["initial.onnx", "sequence.onnx", "step.onnx"]
+    main(
+        [
+            "fit",
+            "data.csv",
+            "--sequence",
+            "who",
+            "--ignore",
+            "note,tick",
+            "--cell",
+            "gru",
+            "--rounds",
+            "1",
+            "--out",
+            "gru",
+        ]
+    )
+    assert "gatel0rd segment" not in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["segment", "gru", "data.csv"])
+    assert "which has no gates" in capsys.readouterr().out

@@ -252,7 +252,7 @@ class FitConfig:
     batch_size: int = 128
     rounds: int = 240
     round_updates: int = 50
-    patience: int = 40
+    patience: int = 80
     validation: float = 0.2
     sampling_minimum: float = 0.05
     seed: int = 0
