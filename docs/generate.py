@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from gatel0rd.analysis.claims import VERDICTS
-from gatel0rd.analysis.page import Judged, verdict_counts
+from gatel0rd.analysis.page import Judged
 from gatel0rd.analysis.records import load_records
 from gatel0rd.experiments.catalogue import catalogue, costs
 from gatel0rd.experiments.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
 from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.registry import experiments, plan, scenarios
-from gatel0rd.experiments.report import claims_and_verdicts, make_report, verdicts, verdicts_markdown
+from gatel0rd.experiments.registry import experiments, plan_together, scenarios
+from gatel0rd.experiments.report import how_many_hold, make_report, verdicts, verdicts_markdown
 from gatel0rd.files import write_atomically
 
 DOCS = Path(__file__).parent
@@ -41,14 +38,13 @@ PICTURES = (
 
 def verdicts_in_short(judged: Sequence[Judged]) -> str:
     """How many claims hold, and those that are decided."""
-    counts = ", ".join(f"{count} {VERDICTS[verdict]}" for verdict, count in verdict_counts(judged).items())
     decided = [claim for claim in judged if claim.finding.verdict in ("holds", "does not hold")]
     rows = [
         f"| {claim.world}, {claim.artefacts} | {claim.words} | {claim.finding.verdict} | {claim.scale} |"
         for claim in decided
     ]
     head = ["| where | the paper's claim | verdict | seeds and scale |", "| --- | --- | --- | --- |"]
-    return f"**{claims_and_verdicts(judged)}: {counts}.** Those that are decided:\n\n" + "\n".join(head + rows)
+    return f"**{how_many_hold(judged)}** Those that are decided:\n\n" + "\n".join(head + rows)
 
 
 def experiments_page() -> str:
@@ -125,13 +121,8 @@ def costs_table() -> str:
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     total, count = 0.0, 0
-    chosen: dict[str, dict[str, Any]] = {}
-    planned: set[str] = set()
-    for entry in experiments().values():
-        runs = {run.directory_name: run for run in plan(entry, profile="paper", seeds=range(entry.seeds))}
-        chosen |= runs
-        planned |= set(runs) if entry.plans else set()
-    for row in costs(list(chosen.values()), profile="paper", planned=frozenset(planned), out=Path("nowhere")):
+    runs, planned = plan_together(list(experiments().values()), profile="paper", seeds=None)
+    for row in costs(runs, profile="paper", planned=planned, out=Path("nowhere")):
         hours = row["core_seconds"] / 3600
         total, count = total + hours, count + row["runs"]
         longest = row["longest_seconds"] / 3600
@@ -170,12 +161,9 @@ def main() -> None:
     experts(DOCS / "images" / "fetch-experts.png")
     report, fresh = DOCS / "results", DOCS / ".results"
     shutil.rmtree(fresh, ignore_errors=True)
-    make_report([RESULTS], fresh, illustrated=list(ILLUSTRATIONS))
+    make_report([RESULTS], fresh, illustrated=list(ILLUSTRATIONS), light=RESULTS / "report.html")
     shutil.rmtree(report, ignore_errors=True)
     fresh.rename(report)
-    with tempfile.TemporaryDirectory() as place:
-        page = make_report([RESULTS], Path(place), illustrated=list(ILLUSTRATIONS), light=True)
-        shutil.copy(page, RESULTS / "report.html")
     judged = verdicts(list(experiments().values()), load_records([RESULTS]))
     fill(DOCS.parent / "README.md", "verdicts", verdicts_in_short(judged))
     fill(RESULTS / "README.md", "verdicts", verdicts_markdown(judged))

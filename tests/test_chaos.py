@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import children
 
 KILLS = 10
 COMMAND = [sys.executable, "-m", "gatel0rd", "run", "rrc/generalization", "--profile", "smoke", "--epochs", "500"]
@@ -33,10 +34,9 @@ def lasting(path) -> dict:
 def workers_of(coordinator: int) -> list[int]:
     """Processes that the coordinator started, runs and their helpers."""
     found = []
-    for place in Path("/proc").glob("[0-9]*"):
+    for process in children(coordinator):
         with contextlib.suppress(OSError):  # it ended in the meantime
-            if f"PPid:\t{coordinator}\n" in (place / "status").read_text():
-                found += [int(place.name)] if b"spawn_main" in (place / "cmdline").read_bytes() else []
+            found += [process] if b"spawn_main" in Path(f"/proc/{process}/cmdline").read_bytes() else []
     return found
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from processes import children
 
 from gatel0rd.config import ExecutorConfig
 from gatel0rd.experiments import cluster
@@ -45,16 +44,6 @@ class Watch:
 
     def ended(self, index, error):
         self.ends[index] = error
-
-
-def children(parent: int) -> list[int]:
-    """The processes that a process started."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/status"):
-        with contextlib.suppress(OSError):  # it ended in the meantime
-            if f"PPid:\t{parent}\n" in status.read_text():
-                found.append(int(status.parent.name))
-    return found
 
 
 def small_runs(epochs: int, seeds=(0, 1)):

@@ -31,7 +31,7 @@ ALLOWED = {
     "bench_jax": {"config", "models"},
     "bench_rl": {"config", "envs", "functional", "models", "training"},
     "segmenter": {"analysis", "config", "data", "files", "models", "training"},
-    "explore": {"cells", "config", "data", "envs", "models"},
+    "explore": {"analysis", "cells", "config", "data", "envs", "models"},
     "export": {"files", "models", "program"},
     "sb3": {"cells", "config", "engine", "functional"},
     "__main__": {"cli"},

@@ -499,28 +499,6 @@ def bench(
         save_as(ratios(rows, title=f"Ratios on {processor()}"), plot)
 
 
-def read_data(
-    data: str,
-    *,
-    sequence: str | None = None,
-    time: str | None = None,
-    observations: str | None = None,
-    actions: str | None = None,
-    ignore: str | None = None,
-    keep_constant: bool = False,
-) -> Any:
-    """Recordings from what was given on the command line."""
-    from gatel0rd.data.recordings import Layout, read_recordings
-
-    def names(text: str | None) -> tuple[str, ...]:
-        return tuple(name.strip() for name in (text or "").split(",") if name.strip())
-
-    layout = Layout(
-        sequence=sequence, time=time, observations=names(observations), actions=names(actions), ignored=names(ignore)
-    )
-    return read_recordings(data, layout, keep_constant=keep_constant)
-
-
 def fit(
     data: Positional[DataSource],
     out: Annotated[
@@ -547,6 +525,7 @@ def fit(
 ) -> None:
     """Fit a model with a readable memory to recordings of your own, after a preview of what was understood."""
     from gatel0rd.config import FitConfig
+    from gatel0rd.data.recordings import Layout, read_recordings
     from gatel0rd.training.fitting import fit as make
 
     config = FitConfig(
@@ -564,9 +543,11 @@ def fit(
         raise ValueError(f"{out} is a file; expected the name of a directory for the model")
     if sparsity is not None and events is not None:
         raise ValueError("both --events and --sparsity were given; hold the events, or fix λ")
-    recordings = read_data(
-        data, sequence=sequence, time=time, observations=observations, actions=actions, ignore=ignore
-    )
+    roles = {"observations": observations, "actions": actions, "ignored": ignore}
+    columns = {
+        role: tuple(name.strip() for name in (text or "").split(",") if name.strip()) for role, text in roles.items()
+    }
+    recordings = read_recordings(data, Layout(sequence=sequence, time=time, **columns))
     for line in recordings.preview():
         console.print(escape(line), highlight=False)
     with step_progress() as progress:

@@ -130,9 +130,7 @@ class EventSegmenter:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, as scikit-learn wants them."""
-        return (
-            dict(vars(self)) if not hasattr(self, "model_") else {k: v for k, v in vars(self).items() if k != "model_"}
-        )
+        return {name: value for name, value in vars(self).items() if name != "model_"}
 
     def set_params(self, **values: Any) -> EventSegmenter:
         """Change arguments of the constructor."""

@@ -22,16 +22,21 @@ class Event:
     strength: float
 
 
+def opens(before: NDArray[Any], after: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which gates open from one step to the next."""
+    opened: NDArray[np.bool_] = (after > 0) & ~(before > 0)
+    return opened
+
+
 def find_events(gates: NDArray[Any]) -> list[Event]:
     """Every opening of every gate, in the order of time; what is open from the first input on did not open.
 
     Shape: [T, G].
     """
-    opened = gates > 0
-    before = np.concatenate([opened[:1], opened[:-1]])
     events = []
-    for time, dimension in np.argwhere(opened & ~before):
-        rest = opened[time:, dimension]
+    for closed, dimension in np.argwhere(opens(gates[:-1], gates[1:])):
+        time = closed + 1
+        rest = gates[time:, dimension] > 0
         last = len(rest) if rest.all() else int(np.argmin(rest))
         strength = float(gates[time : time + last, dimension].max())
         events.append(Event(int(time), int(dimension), strength))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gatel0rd.analysis.claims import Claim
 from gatel0rd.config import ActorCriticConfig, AgentPreset, CellConfig, PPOConfig, content_hash
 from gatel0rd.experiments.profiles import Profile
-from gatel0rd.experiments.views import View
+from gatel0rd.experiments.views import Question
 
 FRAMES_PER_SECOND = 6000
 """About what one core trains on, with the compiled engine and EnvPool."""
@@ -39,39 +38,24 @@ class Suite:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentExperiment:
-    """A question of the paper about agents.
+class AgentExperiment(Question):
+    """A question about agents.
 
     Attributes:
         environment: where they are trained.
-        claims: what the paper says, in words and as what can be tested.
         transfers: larger environments in which they are tried out too, without training there.
         frames: in the profile ``paper``; the paper's text does not say how many it used.
         seeds: how many random seeds the paper used.
     """
 
-    id: str
-    title: str
-    question: str
-    claims: tuple[Claim, ...]
     environment: str
     transfers: tuple[str, ...] = ()
     frames: int
     variants: tuple[AgentVariant, ...]
-    views: tuple[View, ...]
     seeds: int = 10
     scenario: Suite = Suite()
     paper: dict[tuple[str, str], Any] = field(default_factory=dict)
     plans: bool = False
-
-    @property
-    def claim(self) -> str:
-        """What the paper says, in words."""
-        return " ".join(claim.words for claim in self.claims)
-
-    @property
-    def artefacts(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(view.artefact for view in self.views))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,7 +141,6 @@ def run_on_ray(
 
     work = replace(work, out=work.out.resolve(), resume=True, patience=PATIENCE)
     token = secrets.token_hex(8)
-    write_atomically(work.out / f"{TOKEN}{token}", "")
     started_here = not ray.is_initialized()
     if started_here:
         own: Any = {"num_cpus": executor.workers or os.cpu_count(), "include_dashboard": False}
@@ -152,6 +151,7 @@ def run_on_ray(
             raise ValueError(f"there is no Ray cluster at {executor.address!r} ({refused})") from refused
     failures: list[Failure] = []
     try:
+        write_atomically(work.out / f"{TOKEN}{token}", "")
         affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         beside_us = affinity(ray.get_runtime_context().get_node_id(), soft=False)
         mailbox: Any = ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=beside_us).remote()

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gatel0rd.analysis.claims import Claim
 from gatel0rd.config import (
     AgentPreset,
     CellConfig,
@@ -29,7 +28,7 @@ from gatel0rd.experiments.agents import (
     plan_agent_run,
 )
 from gatel0rd.experiments.profiles import PROFILES, Profile, compressed_decay
-from gatel0rd.experiments.views import View
+from gatel0rd.experiments.views import Question
 
 SNAPSHOTS = 10
 """Models that are kept from the course of training, where they can be planned with."""
@@ -113,42 +112,25 @@ class PaperValue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """A question of the paper.
+class Experiment(Question):
+    """A question about world models.
 
     Attributes:
-        id: ``scenario/name``.
-        question: what is asked.
-        claims: what the paper says, in words and as what can be tested.
         policy: which data set the networks are trained on.
         seeds: how many random seeds the paper used.
         paper: (variant, metric) -> the paper's number, where it gives one.
     """
 
-    id: str
-    title: str
-    question: str
-    claims: tuple[Claim, ...]
     scenario: Scenario
     policy: str
     variants: tuple[Variant, ...]
-    views: tuple[View, ...]
     seeds: int = 20
     paper: dict[tuple[str, str], PaperValue] = field(default_factory=dict)
-
-    @property
-    def claim(self) -> str:
-        """What the paper says, in words."""
-        return " ".join(claim.words for claim in self.claims)
 
     @property
     def plans(self) -> bool:
         """Whether models are planned with after training."""
         return any(view.kind.startswith("planning") for view in self.views)
-
-    @property
-    def artefacts(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(view.artefact for view in self.views))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,13 +293,17 @@ def plan(
 
 
 def plan_together(
-    chosen: Sequence[AnyExperiment], *, profile: str, seeds: Sequence[int], preset: AgentPreset = "text"
+    chosen: Sequence[AnyExperiment], *, profile: str, seeds: Sequence[int] | None, preset: AgentPreset = "text"
 ) -> tuple[list[AnyRun], frozenset[str]]:
-    """The runs of several experiments, shared ones once; and the names of those with which is planned."""
+    """The runs of several experiments, shared ones once; and the names of those with which is planned.
+
+    ``seeds``: None for as many as the paper used.
+    """
     runs: dict[str, AnyRun] = {}
     planned: set[str] = set()
     for experiment in chosen:
-        own = {run.directory_name: run for run in plan(experiment, profile=profile, seeds=seeds, preset=preset)}
+        used = range(experiment.seeds) if seeds is None else seeds
+        own = {run.directory_name: run for run in plan(experiment, profile=profile, seeds=used, preset=preset)}
         runs = own | runs
         planned |= set(own) if experiment.plans else set()
     return list(runs.values()), frozenset(planned)

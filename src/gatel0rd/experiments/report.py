@@ -174,7 +174,7 @@ def make_report(
     illustrated: Sequence[str] = (),
     only_drawn: bool = False,
     title: str = "GateL0RD, reproduced",
-    light: bool = False,
+    light: Path | None = None,
 ) -> Path:
     """Write ``out/report.html``, ``out/report.md`` and ``out/figures/``; returns the page's path.
 
@@ -183,7 +183,7 @@ def make_report(
         ids: experiments to show; all for which there are records if empty.
         illustrated: ids of figures that need no records.
         only_drawn: show those and no experiment, if no ids are given.
-        light: put small pictures into the page, so that it can be sent and committed.
+        light: where to write the page once more with small pictures, so that it can be sent and committed.
     """
     records = load_records(sources)
     guided = [] if ids else sorted(path for source in sources for path in source.rglob("apex.json"))
@@ -227,10 +227,11 @@ def make_report(
     commits = sorted({str(record.content["code"]["commit"]) for record in records})
     machines = sorted({record.content["machine"]["processor"] for record in records})
     footer = f"gatel0rd {__version__}" + (f", commit {', '.join(commits)}, on {', '.join(machines)}." if found else ".")
-    if light:
-        sections = [with_small_pictures(part) for part in sections]
     path = out / "report.html"
     write_atomically(path, page(title, introduction, judged, sections, footer))
+    if light is not None:
+        small = [with_small_pictures(part) for part in sections]
+        write_atomically(light, page(title, introduction, judged, small, footer))
     write_atomically(out / "verdicts.md", verdicts_markdown(judged))
     parts = [f"# {title}\n", *introduction, verdicts_markdown(judged), *(part.markdown() for part in sections)]
     write_atomically(out / "report.md", "\n\n".join(parts))
@@ -272,15 +273,16 @@ def illustration(id: str, directory: Path) -> Section:
 
 def verdicts_markdown(judged: Sequence[Judged]) -> str:
     """How many claims hold, and the table of all that were tested."""
-    counts = ", ".join(f"{count} {VERDICTS[verdict]}" for verdict, count in verdict_counts(judged).items())
     tested = [claim for claim in judged if claim.finding.verdict != "not run"]
-    return f"**{claims_and_verdicts(judged)}: {counts}.** {RULE}\n\n{verdict_table(tested).markdown()}"
+    return f"**{how_many_hold(judged)}** {RULE}\n\n{verdict_table(tested).markdown()}"
 
 
-def claims_and_verdicts(judged: Sequence[Judged]) -> str:
-    """How many claims there are; one that was tested with two presets has two verdicts."""
+def how_many_hold(judged: Sequence[Judged]) -> str:
+    """How many claims there are, and how many hold; one that was tested with two presets has two verdicts."""
     claims = len({(claim.id, claim.words) for claim in judged})
-    return f"{claims} claims" if claims == len(judged) else f"{len(judged)} verdicts on {claims} claims"
+    what = f"{claims} claims" if claims == len(judged) else f"{len(judged)} verdicts on {claims} claims"
+    counts = ", ".join(f"{count} {VERDICTS[verdict]}" for verdict, count in verdict_counts(judged).items())
+    return f"{what}: {counts}."
 
 
 def section(answer: Answer, records: Sequence[Record], directory: Path) -> Section:

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gatel0rd.analysis.segmentation import opens
 from gatel0rd.cells import State
 from gatel0rd.explore.requests import RequestError
 from gatel0rd.explore.subjects import Subject
-from gatel0rd.explore.views import number, opens, plain
+from gatel0rd.explore.views import number, plain
 from gatel0rd.models.fitted import FittedModel
 
 Array = NDArray[np.float64]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gatel0rd.analysis.segmentation import boundaries, find_events
 from gatel0rd.explore.subjects import Subject
 
 LONGEST = 5000
@@ -120,11 +121,5 @@ def predicted(
 
 def events(gates: NDArray[Any]) -> list[int]:
     """Steps at which a gate opens that was closed before. Shape: [T, G]."""
-    opened = opens(gates[:-1], gates[1:])
-    return (np.flatnonzero(opened.any(axis=-1)) + 1).tolist()
-
-
-def opens(before: NDArray[Any], after: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which gates open from one step to the next."""
-    opened: NDArray[np.bool_] = (after > 0) & ~(before > 0)
-    return opened
+    times: list[int] = boundaries(find_events(gates)).tolist()
+    return times
