@@ -11,6 +11,9 @@ GATEL0RD = AgentVariant(
     name="gatel0rd", label="GateL0RD", cell=CellConfig(name="gatel0rd", hidden_size=64), sparsity_weight=0.01
 )
 LSTM = AgentVariant(name="lstm", label="LSTM (vanilla)", cell=CellConfig(name="lstm", hidden_size=64))
+NONE = AgentVariant(
+    name="none", label="no memory", cell=CellConfig(name="elman", hidden_size=64), memory=False, dashed=True
+)
 SLOW_LSTM = AgentVariant(
     name="lstm-lr0.0005",
     label="LSTM (vanilla), learning rate 0.0005",
@@ -28,7 +31,7 @@ def _task(
     figures: tuple[str, str],
     frames: int,
     transfers: tuple[str, ...] = (),
-    variants: tuple[AgentVariant, ...] = (GATEL0RD, LSTM),
+    variants: tuple[AgentVariant, ...] = (GATEL0RD, LSTM, NONE),
     claims: tuple[Claim, ...] | None = None,
 ) -> AgentExperiment:
     full_name = f"MiniGrid-{environment}-v0"
