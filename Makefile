@@ -39,7 +39,7 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 bench: $(VENV)/.dev
-	$(BIN)/gatel0rd bench --json benchmarks/latest.json --plot benchmarks/latest.png
+	$(BIN)/python -m benchmarks --json benchmarks/latest.json --plot benchmarks/latest.png
 
 # the engine's tests on a build with AddressSanitizer and UndefinedBehaviorSanitizer
 SANITIZED := build/sanitize

@@ -7,14 +7,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from gatel0rd.analysis.page import Judged
-from gatel0rd.analysis.records import load_records
-from gatel0rd.experiments.catalogue import catalogue, costs
-from gatel0rd.experiments.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
-from gatel0rd.experiments.profiles import PROFILES
-from gatel0rd.experiments.registry import experiments, plan_together, scenarios
-from gatel0rd.experiments.report import how_many_hold, make_report, verdicts, verdicts_markdown
 from gatel0rd.files import write_atomically
+from gatel0rd.paper.catalogue import catalogue, costs
+from gatel0rd.paper.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
+from gatel0rd.paper.plan import experiments, plan_together, scenarios
+from gatel0rd.paper.profiles import PROFILES
+from gatel0rd.paper.records import load_records
+from gatel0rd.paper.report.answers import how_many_hold, make_report, verdicts, verdicts_markdown
+from gatel0rd.paper.report.page import Judged
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
@@ -87,9 +87,9 @@ def experts(path: Path) -> None:
     import numpy as np
     from PIL import Image
 
-    from gatel0rd.data.fetch_pick_and_place import KINDS, Play, sample_expert
-    from gatel0rd.envs.fetch_drawing import draw_arm
-    from gatel0rd.envs.fetch_simulation import Arm, sample_object
+    from gatel0rd.worlds.fetch_pick_and_place.data import KINDS, Play, sample_expert
+    from gatel0rd.worlds.fetch_pick_and_place.drawing import draw_arm
+    from gatel0rd.worlds.fetch_pick_and_place.simulation import Arm, sample_object
 
     arm, generator, rows = Arm(), np.random.default_rng(3), []
     for kind in KINDS[:-1]:
@@ -133,7 +133,7 @@ def costs_table() -> str:
 
 def segmentation_table() -> str:
     """The benchmark of boundaries, from its record."""
-    from gatel0rd.experiments.segmentation import results_table
+    from gatel0rd.recordings.benchmark import results_table
 
     return results_table(json.loads((RESULTS / "segmentation" / "segmentation.json").read_text())).markdown()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from statsmodels.datasets import macrodata
 
-from gatel0rd.cli import main
+from gatel0rd.cli.main import main
 
 COLUMNS = ("realgdp", "realcons", "realinv", "unemp", "infl", "tbilrate")
 GROWING = ("realgdp", "realcons", "realinv")

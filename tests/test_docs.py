@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gatel0rd.analysis.records import load_records
-from gatel0rd.cli import main
+from gatel0rd.cli.main import main
 from gatel0rd.config import from_json
-from gatel0rd.experiments.agents import AgentRun
-from gatel0rd.experiments.registry import RunConfig, experiments
-from gatel0rd.experiments.report import make_report, verdicts, verdicts_markdown
+from gatel0rd.paper.agents import AgentRun
+from gatel0rd.paper.plan import RunConfig, experiments
+from gatel0rd.paper.records import load_records
+from gatel0rd.paper.report.answers import make_report, verdicts, verdicts_markdown
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -82,7 +82,7 @@ def test_the_paper_map_names_what_exists():
     assert set(re.findall(r"`((?:rrc|billiard|shepherd|fetch|fetch-diverse|minigrid)/[a-z0-9-]+)`", text)) <= set(
         experiments()
     )
-    rooms = r"`((?:functional|cells|config|training|models|envs|nn|planning|data)(?:\.\w+)+)`"
+    rooms = r"`((?:engine|nn|models|training|planning|worlds|recordings|paper)(?:\.\w+)+)`"
     for path in set(re.findall(rooms, text)):
         parts = path.split(".")
         for length in range(len(parts), 0, -1):

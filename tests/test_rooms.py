@@ -10,61 +10,56 @@ import pytest
 import gatel0rd
 
 ROOT = Path(gatel0rd.__file__).parent
+EVERYWHERE = {"config", "files"}
+"""Modules without a room: configurations as plain data, and files that are written atomically."""
 ALLOWED = {
     "config": set(),
     "files": set(),
-    "functional": set(),
-    "mlp": set(),
-    "program": set(),
-    "cells": {"config", "functional", "mlp", "program"},
-    "unroll": {"cells"},
-    "engine": {"cells", "config", "program", "unroll"},
-    "nn": {"cells", "config", "engine"},
-    "models": {"cells", "config", "engine", "files", "mlp", "program", "unroll"},
-    "envs": set(),
-    "data": {"config", "envs", "files", "planning"},
-    "training": {"cells", "config", "data", "engine", "envs", "files", "functional", "models"},
-    "planning": {"cells", "config", "envs", "mlp", "models"},
-    "analysis": {"files"},
-    "experiments": {"analysis", "config", "data", "engine", "envs", "files", "models", "planning", "training"},
-    "bench": {"bench_jax", "bench_rl", "config", "engine", "envs", "models", "nn", "planning", "training"},
-    "bench_jax": {"config", "models"},
-    "bench_rl": {"config", "envs", "functional", "models", "training"},
-    "segmenter": {"analysis", "config", "data", "files", "models", "training"},
-    "explore": {"analysis", "cells", "config", "data", "envs", "models"},
-    "export": {"files", "models", "program"},
-    "sb3": {"cells", "config", "engine", "functional"},
+    "engine": set(),
+    "nn": {"engine"},
+    "models": {"engine", "nn"},
+    "planning": {"models", "nn"},
+    "training": {"engine", "models", "nn"},
+    "worlds": {"models", "nn", "planning", "training"},
+    "recordings": {"engine", "models", "nn", "paper", "training", "worlds"},
+    "explore": {"models", "nn", "recordings", "training", "worlds"},
+    "integrations": {"engine", "models", "nn"},
+    "paper": {"engine", "models", "nn", "planning", "training", "worlds"},
+    "cli": {"engine", "explore", "integrations", "models", "paper", "recordings", "training", "worlds"},
     "__main__": {"cli"},
-    "cli": {
-        "analysis",
-        "bench",
-        "config",
-        "data",
-        "engine",
-        "experiments",
-        "explore",
-        "export",
-        "files",
-        "models",
-        "segmenter",
-        "training",
-    },
 }
+"""Room -> the rooms that it may import, besides :data:`EVERYWHERE`. Nothing imports the command line."""
 
 
 def room_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imported_rooms(path: Path) -> set[str]:
+def imported_rooms(source: str) -> set[str]:
+    """The rooms that a file names in imports, or in strings and f-strings that begin like a module of ours."""
     rooms = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gatel0rd"):
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "gatel0rd":
             parts = node.module.split(".")
             rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
         elif isinstance(node, ast.Import):
             rooms |= {name.name.split(".")[1] for name in node.names if name.name.startswith("gatel0rd.")}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            text = ast.unparse(node.args[0]).lstrip("f").strip("'\"")
+            if text.startswith("gatel0rd."):
+                rooms |= {text.split(".")[1]}
     return rooms - {"__version__"}
+
+
+def test_all_kinds_of_imports_are_seen():
+    source = """
+from gatel0rd.a.b import c
+import gatel0rd.d.e
+from gatel0rd import f
+import importlib
+importlib.import_module(f"gatel0rd.g.{name}")
+"""
+    assert imported_rooms(source) == {"a", "d", "f", "g"}
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
@@ -72,4 +67,10 @@ def test_doors_open_one_way(path):
     room = room_of(path)
     if room == "__init__":
         return
-    assert imported_rooms(path) - {room} <= ALLOWED[room]
+    assert imported_rooms(path.read_text()) - {room} <= ALLOWED[room] | EVERYWHERE
+
+
+def test_no_two_rooms_import_each_other():
+    for room, others in ALLOWED.items():
+        for other in others:
+            assert room not in ALLOWED[other], f"{room} and {other}"

@@ -11,29 +11,31 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gatel0rd.config import CellConfig, TrainConfig, WorldModelConfig
-    from gatel0rd.functional import l0_penalty, l1_penalty, l2_penalty, retanh
     from gatel0rd.models import WorldModel, load_model, save_model
+    from gatel0rd.models.config import WorldModelConfig
     from gatel0rd.models.fitted import load
-    from gatel0rd.nn import GateL0RD, GateL0RDCell
-    from gatel0rd.segmenter import EventSegmenter
+    from gatel0rd.nn.config import CellConfig
+    from gatel0rd.nn.functional import l0_penalty, l1_penalty, l2_penalty, retanh
+    from gatel0rd.nn.layer import GateL0RD, GateL0RDCell
+    from gatel0rd.recordings.segmenter import EventSegmenter
+    from gatel0rd.training.config import TrainConfig
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CellConfig": "config",
-    "EventSegmenter": "segmenter",
-    "GateL0RD": "nn",
-    "GateL0RDCell": "nn",
-    "TrainConfig": "config",
+    "CellConfig": "nn.config",
+    "EventSegmenter": "recordings.segmenter",
+    "GateL0RD": "nn.layer",
+    "GateL0RDCell": "nn.layer",
+    "TrainConfig": "training.config",
     "WorldModel": "models",
-    "WorldModelConfig": "config",
-    "l0_penalty": "functional",
-    "l1_penalty": "functional",
-    "l2_penalty": "functional",
+    "WorldModelConfig": "models.config",
+    "l0_penalty": "nn.functional",
+    "l1_penalty": "nn.functional",
+    "l2_penalty": "nn.functional",
     "load": "models.fitted",
     "load_model": "models",
-    "retanh": "functional",
+    "retanh": "nn.functional",
     "save_model": "models",
 }
 

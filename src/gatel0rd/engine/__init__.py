@@ -2,7 +2,6 @@
 
 from gatel0rd.engine.compiled import Compiled, ProgramCache, Results, can_run
 from gatel0rd.engine.native import EngineName, EngineUnavailableError, check_name, is_available, status
-from gatel0rd.engine.unrolling import unroll
 
 __all__ = [
     "Compiled",
@@ -14,5 +13,4 @@ __all__ = [
     "check_name",
     "is_available",
     "status",
-    "unroll",
 ]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from gatel0rd.engine.compiled import ProgramCache, can_run
 from gatel0rd.engine.native import EngineName
-from gatel0rd.program import Builder, Program, Value
+from gatel0rd.engine.program import Builder, Program, Value
 
 LANES = 16
 """Frames that the engine computes at once; the rest of a layout is time, over which it sums gradients."""

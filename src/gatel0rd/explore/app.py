@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from gatel0rd.data.recordings import Recordings
     from gatel0rd.models.fitted import FittedModel
+    from gatel0rd.recordings.reading import Recordings
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gatel0rd.analysis.segmentation import opens
-from gatel0rd.cells import State
 from gatel0rd.explore.requests import RequestError
 from gatel0rd.explore.subjects import Subject
 from gatel0rd.explore.views import number, plain
+from gatel0rd.models.events import opens
 from gatel0rd.models.fitted import FittedModel
+from gatel0rd.nn.cells import State
 
 Array = NDArray[np.float64]
 SESSIONS = 8
@@ -119,7 +119,7 @@ class Drive:
 
     def __init__(self, scenario: str, subjects: Sequence[Subject], seed: int | None, start: dict[str, Any]) -> None:
         self.live = LIVE[scenario]
-        module = importlib.import_module(f"gatel0rd.envs.{self.live.module}")
+        module = importlib.import_module(f"gatel0rd.worlds.{self.live.module}.env")
         watched = [subject for subject in subjects if subject.scenario == scenario]
         preset = watched[0].model.info["run"].get("preset", "text")
         arguments = {"preset": preset} if scenario == "shepherd" else {}

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gatel0rd.config import DataRecipe, from_json
-from gatel0rd.data import GENERATORS, generate
-from gatel0rd.data.recordings import RecordingError, Recordings, from_arrays
+from gatel0rd.config import from_json
+from gatel0rd.recordings.reading import RecordingError, Recordings, from_arrays
+from gatel0rd.training.recipe import DataRecipe
+from gatel0rd.worlds.data import GENERATORS, generate
 
 if TYPE_CHECKING:
     from gatel0rd.models.fitted import FittedModel
@@ -59,7 +60,7 @@ def with_names(model: FittedModel) -> FittedModel:
     scenario = scenario_of(model)
     if scenario is None:
         return model
-    world = importlib.import_module(f"gatel0rd.envs.{GENERATORS[scenario]}")
+    world = importlib.import_module(f"gatel0rd.worlds.{GENERATORS[scenario]}.env")
     observed, acted = world.OBSERVATION_NAMES, getattr(world, "ACTION_NAMES", ())
     if (len(observed), len(acted)) != (len(model.observation_names), len(model.action_names)):
         return model

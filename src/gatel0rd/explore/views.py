@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.analysis.segmentation import boundaries, find_events
 from gatel0rd.explore.subjects import Subject
+from gatel0rd.models.events import boundaries, find_events
 
 LONGEST = 5000
 """Steps of a sequence that are shown; later ones are left out."""

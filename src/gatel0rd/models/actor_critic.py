@@ -9,13 +9,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.cells import State, build_cell
-from gatel0rd.config import ActorCriticConfig
-from gatel0rd.engine import Compiled, EngineName, ProgramCache, Results, can_run, check_name, unroll
+from gatel0rd.engine import Compiled, EngineName, ProgramCache, Results, can_run, check_name
 from gatel0rd.engine.frames import run_frames
-from gatel0rd.mlp import reset_linear, tanh_mlp
+from gatel0rd.engine.program import Builder, Program, Value
+from gatel0rd.models.config import ActorCriticConfig
 from gatel0rd.models.encoders import GridEncoder, VectorEncoder
-from gatel0rd.program import Builder, Program, Value
+from gatel0rd.nn.cells import State, build_cell
+from gatel0rd.nn.compiled_unroll import unroll
+from gatel0rd.nn.mlp import reset_linear, tanh_mlp
 
 
 class Choices(NamedTuple):

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from gatel0rd.engine.frames import FrameModule
-from gatel0rd.mlp import reset_linear, tanh_mlp
-from gatel0rd.program import Builder, Value
+from gatel0rd.engine.program import Builder, Value
+from gatel0rd.nn.mlp import reset_linear, tanh_mlp
 
 MOST_PLACES = 400
 """Places of the first convolution for which a program is written; larger images are left to PyTorch."""

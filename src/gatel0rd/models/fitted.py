@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gatel0rd.files import FileError, load_arrays, write_json
-from gatel0rd.models.files import load_model, save_model
+from gatel0rd.models.io import load_model, save_model
 from gatel0rd.models.world_model import Rollout, WorldModel
 
 Array = NDArray[np.float32]

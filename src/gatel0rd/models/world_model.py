@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.cells import State, build_cell
-from gatel0rd.config import WorldModelConfig
 from gatel0rd.engine import EngineName, ProgramCache, can_run, check_name
-from gatel0rd.mlp import fan_in_widths, reset_linear, tanh_mlp
+from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.models.world_program import rollout_program
-from gatel0rd.unroll import Column, scan
+from gatel0rd.nn.cells import State, build_cell
+from gatel0rd.nn.mlp import fan_in_widths, reset_linear, tanh_mlp
+from gatel0rd.nn.unroll import Column, scan
 
 
 class Prediction(NamedTuple):

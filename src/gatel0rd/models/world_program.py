@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gatel0rd.cells.base import ProgramStep
-from gatel0rd.program import Builder, Program, Value
+from gatel0rd.engine.program import Builder, Program, Value
+from gatel0rd.nn.cells.base import ProgramStep
 
 if TYPE_CHECKING:
     from gatel0rd.models.world_model import WorldModel

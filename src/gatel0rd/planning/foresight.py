@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gatel0rd.cells import State
 from gatel0rd.models import WorldModel
+from gatel0rd.nn.cells import State
 from gatel0rd.planning.noise import Array
 from gatel0rd.planning.tasks import World
 

@@ -18,13 +18,15 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gatel0rd.config import ActorCriticConfig, PPOConfig, content_hash
+from gatel0rd.config import content_hash
 from gatel0rd.engine import EngineName
-from gatel0rd.envs.vectors import BackendName, Vector, make_vector
 from gatel0rd.models.actor_critic import ActorCritic
+from gatel0rd.models.config import ActorCriticConfig
+from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo import Actor, Episodes, Learner
 from gatel0rd.training.resumable import Metrics, Resumable, TrainingError
 from gatel0rd.training.trainer import mix
+from gatel0rd.training.vector_env import BackendName, Vector, make_vector
 
 SEGMENT = 50
 """Updates between checkpoints."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gatel0rd.functional import dims_used, open_rate, open_times
 from gatel0rd.models import Rollout, WorldModel
+from gatel0rd.nn.functional import dims_used, open_rate, open_times
 
 SEQUENCES_AT_ONCE = 640
 

@@ -14,14 +14,14 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from gatel0rd.cells import State
-from gatel0rd.config import PPOConfig
 from gatel0rd.engine import can_run
-from gatel0rd.engine.training import FlatAdam
-from gatel0rd.envs.vectors import Vector
-from gatel0rd.functional import generalized_advantages, l0_penalty, open_rate
+from gatel0rd.engine.optimizer import FlatAdam
 from gatel0rd.models.actor_critic import Act, ActorCritic, Choices, Judged
+from gatel0rd.nn.cells import State
+from gatel0rd.nn.functional import generalized_advantages, l0_penalty, open_rate
+from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.resumable import Moments
+from gatel0rd.training.vector_env import Vector
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gatel0rd.files import FileError, load_arrays, save_arrays, write_atomically
-from gatel0rd.models.files import load_weights, model_arrays
+from gatel0rd.models.io import load_weights, model_arrays
 
 Metrics = dict[str, Any]
 Moments = dict[str, dict[str, Tensor]]

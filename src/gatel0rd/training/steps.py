@@ -8,12 +8,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gatel0rd.config import TrainConfig
 from gatel0rd.engine import EngineName, EngineUnavailableError, can_run
-from gatel0rd.engine.training import FlatTrainer
-from gatel0rd.functional import PENALTIES, open_rate
+from gatel0rd.engine.optimizer import FlatTrainer
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.models.world_program import training_program
+from gatel0rd.nn.functional import PENALTIES, open_rate
+from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.resumable import Moments
 
 Terms = dict[str, float]

@@ -18,12 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatel0rd.config import TrainConfig, WorldModelConfig, content_hash
-from gatel0rd.data import Dataset
+from gatel0rd.config import content_hash
 from gatel0rd.engine import EngineName
-from gatel0rd.functional import sampling_probability
-from gatel0rd.models.files import save_model
+from gatel0rd.models.config import WorldModelConfig
+from gatel0rd.models.io import save_model
 from gatel0rd.models.world_model import WorldModel
+from gatel0rd.nn.functional import sampling_probability
+from gatel0rd.training.config import TrainConfig
+from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.evaluation import evaluate
 from gatel0rd.training.resumable import Metrics, Resumable, TrainingError
 from gatel0rd.training.steps import make_stepper

@@ -1,0 +1,47 @@
+"""Configurations of the models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gatel0rd.nn.config import CellConfig
+
+NormalizedRows = Literal["heads", "all", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldModelConfig:
+    """A world model: f_init, f_pre, a recurrent core and f_post around a residual prediction (Fig. 1d)."""
+
+    observation_size: int
+    action_size: int
+    cell: CellConfig = CellConfig()
+    feature_size: int = 8
+    pre_layers: int = 3
+    init_layers: int = 2
+    init_steps: int = 1
+    post_layers: int = 1
+    residual_scale: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticConfig:
+    """An agent: an encoder, a memory, and on top of it an actor and a critic (Suppl. B.2).
+
+    Attributes:
+        observation_shape: (features,) or (width, height, channels).
+        actions: how many there are to choose from, or with ``continuous`` how many numbers an action has.
+        memory: False leaves out the cell: actor and critic see the encoder's output.
+        width: of the hidden layers.
+        normalized_rows: linear layers whose weights begin as rows of length 1, their biases as 0: of actor and critic,
+            of ``all`` parts (the authors' code, which reaches GateL0RD's layers but not those of an LSTM), or of none.
+    """
+
+    observation_shape: tuple[int, ...]
+    actions: int
+    continuous: bool = False
+    cell: CellConfig = CellConfig(hidden_size=64)
+    memory: bool = True
+    width: int = 64
+    normalized_rows: NormalizedRows = "heads"

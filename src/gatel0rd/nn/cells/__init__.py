@@ -1,0 +1,72 @@
+"""One step of each recurrent cell, behind one contract (:class:`Cell`)."""
+
+from __future__ import annotations
+
+import torch
+
+from gatel0rd.nn.cells.base import Cell, State, Step
+from gatel0rd.nn.cells.clockwork import Clockwork, ClockworkState
+from gatel0rd.nn.cells.elman import Elman
+from gatel0rd.nn.cells.gatel0rd import GateL0RD
+from gatel0rd.nn.cells.gru import GRU
+from gatel0rd.nn.cells.lstm import LSTM, LSTMState
+from gatel0rd.nn.cells.stack import Stack
+from gatel0rd.nn.config import CellConfig
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "Cell",
+    "Clockwork",
+    "ClockworkState",
+    "Elman",
+    "GateL0RD",
+    "LSTMState",
+    "Stack",
+    "State",
+    "Step",
+    "build_cell",
+]
+
+
+def build_cell(
+    config: CellConfig,
+    input_size: int,
+    output_size: int,
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> Stack:
+    """The stack of cells that a configuration names.
+
+    GateL0RD's output has ``output_size`` features; the output of the others is their latent state.
+    """
+
+    def layer(size: int) -> Cell:
+        match config.name:
+            case "gatel0rd":
+                return GateL0RD(
+                    size,
+                    config.hidden_size,
+                    output_size,
+                    net_layers=config.net_layers,
+                    gate=config.gate,
+                    noise_std=config.noise_std,
+                    output_gate=config.output_gate,
+                    device=device,
+                    dtype=dtype,
+                )
+            case "elman":
+                return Elman(size, config.hidden_size, device=device, dtype=dtype)
+            case "gru":
+                return GRU(size, config.hidden_size, device=device, dtype=dtype)
+            case "lstm":
+                return LSTM(size, config.hidden_size, device=device, dtype=dtype)
+            case "clockwork":
+                return Clockwork(size, config.hidden_size, device=device, dtype=dtype)
+        raise ValueError(f"cell is {config.name!r}; expected gatel0rd, elman, gru, lstm or clockwork")
+
+    cells: list[Cell] = []
+    for _ in range(config.num_layers):
+        cells.append(layer(cells[-1].output_size if cells else input_size))
+    return Stack(cells)

@@ -1,0 +1,337 @@
+"""GateL0RD and GateL0RDCell, used like ``nn.GRU`` and ``nn.GRUCell``."""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from gatel0rd.engine import EngineName, ProgramCache, check_name
+from gatel0rd.nn import cells
+from gatel0rd.nn.compiled_unroll import unroll
+from gatel0rd.nn.config import GateName
+
+__all__ = ["GateL0RD", "GateL0RDCell"]
+
+MaskMeaning = Literal["auto", "starts", "valid"]
+
+
+class GateL0RDCell(nn.Module):
+    r"""One step of GateL0RD, in place of ``nn.GRUCell``.
+
+    .. math::
+        s_t = g(x_t, h_{t-1}) + ε,\quad Λ(s) = \max(0, \tanh s),\quad
+        h_t = Λ(s_t) ⊙ r(x_t, h_{t-1}) + (1 - Λ(s_t)) ⊙ h_{t-1},\quad
+        y_t = p(x_t, h_t) ⊙ o(x_t, h_t)
+
+    Args: as :class:`GateL0RD`, for one layer.
+
+    Inputs: input, hx
+        - **input**: :math:`(B, I)` or :math:`(I)`.
+        - **hx**: latent state, :math:`(B, H)` or :math:`(H)`; zeros if not given.
+
+    Outputs: output, h_1 (and the gates with ``return_gates=True``)
+        - **output**: :math:`(B, O)`: unlike in a GRU the output is not the latent state.
+        - **h_1**: next latent state, :math:`(B, H)`. A closed gate leaves its latent bit-identical (but -0.0 becomes
+          0.0).
+        - **gates**: Λ(s_t), :math:`(B, H)`.
+
+    Example::
+
+        >>> cell = GateL0RDCell(10, 20)
+        >>> output, h = cell(torch.randn(3, 10))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        output_size: int | None = None,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        gate: GateName = "retanh",
+        noise_std: float = 0.1,
+        output_gate: bool = True,
+        net_layers: int = 1,
+    ) -> None:
+        super().__init__()
+        _check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size)
+        self.cell = cells.GateL0RD(
+            input_size,
+            hidden_size,
+            output_size,
+            net_layers=net_layers,
+            gate=gate,
+            noise_std=noise_std,
+            output_gate=output_gate,
+            bias=bias,
+            device=device,
+            dtype=dtype,
+        )
+        self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, self.cell.output_size
+
+    def forward(
+        self,
+        input: Tensor,
+        hx: Tensor | None = None,
+        *,
+        return_gates: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, ...]:
+        if input.dim() not in (1, 2):
+            raise ValueError(f"input has shape {tuple(input.shape)}; expected (B, I) or (I)")
+        _check_input(self, input, self.input_size)
+        batched = input.dim() == 2
+        x = input if batched else input.unsqueeze(0)
+        if hx is None:
+            h = self.cell.initial_state(x.shape[0], x)[0]
+        else:
+            _check_state(hx, (x.shape[0], self.hidden_size) if batched else (self.hidden_size,), x)
+            h = hx if batched else hx.unsqueeze(0)
+        noise = self.cell.sample_noise(1, x.shape[0], x, generator) if self.training else None
+        output, (h,), gates = self.cell(x, (h,), None if noise is None else noise[0])
+        results = (output, h, gates) if return_gates else (output, h)
+        return results if batched else tuple(tensor.squeeze(0) for tensor in results)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}, output_size={self.output_size}"
+
+
+class GateL0RD(nn.Module):
+    r"""A recurrent layer whose latent state changes sparsely, in place of ``nn.GRU``.
+
+    .. math::
+        s_t = g(x_t, h_{t-1}) + ε,\quad Λ(s) = \max(0, \tanh s),\quad
+        h_t = Λ(s_t) ⊙ r(x_t, h_{t-1}) + (1 - Λ(s_t)) ⊙ h_{t-1},\quad
+        y_t = p(x_t, h_t) ⊙ o(x_t, h_t)
+
+    Add ``λ * gatel0rd.nn.functional.l0_penalty(gates)`` to the loss to make gates open rarely.
+
+    Args:
+        input_size, hidden_size: sizes of x_t and of the latent state h_t.
+        output_size: size of y_t; ``hidden_size`` if not given.
+        num_layers: stacked layers; each reads the output of the one below.
+        bias, batch_first, dropout, device, dtype: as in ``nn.GRU``.
+        gate: ``retanh``, ``sigmoid`` or ``heaviside`` (straight-through gradient).
+        noise_std: standard deviation of the gate noise ε, drawn while training and absent in ``eval()``.
+        output_gate: False leaves out the factor o(x_t, h_t).
+        net_layers: 1 to 3 layers inside g and r.
+        engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
+        mask_means: what a mask marks: ``"starts"`` of episodes, ``"valid"`` steps, or ``"auto"`` (see Note).
+
+    Inputs: input, hx, mask
+        - **input**: :math:`(T, B, I)`, :math:`(B, T, I)` with ``batch_first``, :math:`(T, I)` unbatched,
+          or a ``PackedSequence``.
+        - **hx**: :math:`(L, B, H)`, or :math:`(L, H)` unbatched; zeros if not given.
+        - **mask**: boolean, laid out as the first dimensions of input; True where a new episode starts: the state is
+          set to zero before that step. (A mask from TorchRL's ``GRUModule`` marks valid steps instead; see Note.)
+        - **return_gates**: also return the gates.
+        - **generator**: source of the gate noise; PyTorch's default generator if not given.
+
+    Outputs: output, h_n (and gates)
+        - **output**: as input, with O features.
+        - **h_n**: :math:`(L, B, H)` or :math:`(L, H)`.
+        - **gates**: Λ(s_t), as input, with L·H features (layer after layer).
+
+    Note:
+        TorchRL cuts a batch into episodes, pads them and passes a mask that is True on the leading, valid steps of
+        every row, at least one row being valid to its end. Read as episode starts such a mask would reset a row at
+        every step, so with ``mask_means="auto"`` a mask of more than one step that looks like this is taken as
+        TorchRL's: the state is held on the padding. Say ``"starts"`` if your episodes can be one step long, and
+        ``"valid"`` for TorchRL, to leave nothing to be guessed.
+
+    Deviations: 0.1 is used as a standard deviation of ε, as in the authors' code (the text has Σ_ii = 0.1).
+
+    Example::
+
+        >>> rnn = GateL0RD(10, 20, num_layers=2)
+        >>> output, h_n, gates = rnn(torch.randn(5, 3, 10), return_gates=True)
+    """
+
+    bidirectional = False
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        output_size: int | None = None,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        gate: GateName = "retanh",
+        noise_std: float = 0.1,
+        output_gate: bool = True,
+        net_layers: int = 1,
+        mask_means: MaskMeaning = "auto",
+        engine: EngineName = "auto",
+    ) -> None:
+        super().__init__()
+        _check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size, num_layers=num_layers)
+        if mask_means not in ("auto", "starts", "valid"):
+            raise ValueError(f"mask_means is {mask_means!r}; expected auto, starts or valid")
+        check_name(engine)
+        self.mask_means, self.engine = mask_means, engine
+        self._programs = ProgramCache()
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"dropout is {dropout}; expected a probability between 0 and 1")
+        self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, output_size or hidden_size
+        self.num_layers, self.bias, self.batch_first, self.dropout = num_layers, bias, batch_first, float(dropout)
+        layers = [
+            cells.GateL0RD(
+                input_size if index == 0 else self.output_size,
+                hidden_size,
+                self.output_size,
+                net_layers=net_layers,
+                gate=gate,
+                noise_std=noise_std,
+                output_gate=output_gate,
+                bias=bias,
+                device=device,
+                dtype=dtype,
+            )
+            for index in range(num_layers)
+        ]
+        self.stack = cells.Stack(layers, dropout=self.dropout)
+
+    @overload
+    def forward(
+        self,
+        input: Tensor,
+        hx: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        return_gates: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, ...]: ...
+
+    @overload
+    def forward(
+        self,
+        input: PackedSequence,
+        hx: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        return_gates: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> tuple[PackedSequence | Tensor, ...]: ...
+
+    def forward(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        return_gates: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> tuple[PackedSequence | Tensor, ...]:
+        resets = active = lengths = None
+        batched = True
+        if isinstance(input, PackedSequence):
+            if mask is not None:
+                raise ValueError("mask was given with a PackedSequence; cut the sequences at their episode starts")
+            x, lengths = pad_packed_sequence(input)  # in the order of the caller's batch
+            active = torch.arange(len(x)).unsqueeze(1) < lengths
+            active = active.to(x.device)
+        else:
+            x, batched = input, input.dim() == 3
+            if input.dim() not in (2, 3):
+                expected = "(B, T, I)" if self.batch_first else "(T, B, I)"
+                raise ValueError(f"input has shape {tuple(input.shape)}; expected {expected} or (T, I)")
+            if mask is not None:
+                resets, active = self._read_mask(mask, input)
+            if not batched:
+                x = x.unsqueeze(1)  # (T, I) -> (T, 1, I)
+            elif self.batch_first:
+                x = x.transpose(0, 1)  # (B, T, I) -> (T, B, I)
+        _check_input(self, x, self.input_size)
+
+        steps, batch_size = x.shape[:2]
+        state = None
+        if hx is not None:
+            middle = (batch_size,) if batched else ()
+            _check_state(hx, (self.num_layers, *middle, self.hidden_size), x)
+            state = (hx if batched else hx.unsqueeze(1)).unbind(0)  # (L, H) -> L x (1, H)
+        noise = self.stack.sample_noise(steps, batch_size, x, generator) if self.training else None
+        outputs, _, gates, state = unroll(
+            self.stack,
+            x,
+            state,
+            noise=noise,
+            resets=resets,
+            active=active,
+            engine=self.engine,
+            cache=self._programs,
+        )
+        assert gates is not None
+        h_n = torch.stack(state)  # L x (B, H) -> (L, B, H)
+
+        def arrange(sequence: Tensor) -> Tensor | PackedSequence:
+            if isinstance(input, PackedSequence) and lengths is not None:
+                order, sorted_lengths = input.sorted_indices, lengths
+                if order is not None:  # the caller's own order, also among sequences of equal length
+                    sequence, sorted_lengths = sequence[:, order], lengths[order.cpu()]
+                data = pack_padded_sequence(sequence, sorted_lengths).data
+                return PackedSequence(data, input.batch_sizes, order, input.unsorted_indices)
+            if not batched:
+                return sequence.squeeze(1)
+            return sequence.transpose(0, 1) if self.batch_first else sequence
+
+        results = (arrange(outputs), h_n if batched else h_n.squeeze(1))
+        return (*results, arrange(gates)) if return_gates else results
+
+    def _read_mask(self, mask: Tensor, input: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Episode starts, or the valid steps that TorchRL passes (see the class's Note), time first."""
+        if mask.shape != input.shape[:-1] or mask.dtype != torch.bool:
+            raise ValueError(
+                f"mask has shape {tuple(mask.shape)} and dtype {mask.dtype}; expected {tuple(input.shape[:-1])}, "
+                "boolean, True where a new episode starts"
+            )
+        if mask.dim() == 1:
+            mask = mask.unsqueeze(1)
+        elif self.batch_first:
+            mask = mask.transpose(0, 1)
+        means = self.mask_means
+        if means == "auto":
+            leading = (mask[1:] <= mask[:-1]).all()  # each row: True, …, True, False, …, False
+            means = "valid" if len(mask) > 1 and bool(leading & mask.all(dim=0).any()) else "starts"
+        return (mask, None) if means == "starts" else (None, mask)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all weights afresh."""
+        self.stack.reset_parameters(generator)
+
+    def flatten_parameters(self) -> None:
+        """Does nothing; there for code that calls it on ``nn.GRU``."""
+
+    def extra_repr(self) -> str:
+        options = f"output_size={self.output_size}, num_layers={self.num_layers}, batch_first={self.batch_first}"
+        return f"{self.input_size}, {self.hidden_size}, {options}"
+
+
+def _check_sizes(**sizes: int | None) -> None:
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name} is {size}; expected a positive number")
+
+
+def _check_input(module: nn.Module, x: Tensor, input_size: int) -> None:
+    if x.shape[-1] != input_size:
+        raise ValueError(f"input has {x.shape[-1]} features; the layer was made with input_size={input_size}")
+    weight = next(module.parameters())
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise ValueError(f"input is {x.dtype} and the weights are {weight.dtype}; convert one of them with .to()")
+
+
+def _check_state(hx: Tensor, expected: tuple[int, ...], x: Tensor) -> None:
+    if tuple(hx.shape) != expected:
+        raise ValueError(f"hx has shape {tuple(hx.shape)}; expected {expected}")
+    if hx.dtype != x.dtype:
+        raise ValueError(f"hx is {hx.dtype} and input is {x.dtype}; expected the same dtype")

@@ -1,0 +1,1 @@
+"""The reproduction: plans, runs, records, claims, report."""

@@ -1,0 +1,81 @@
+"""The registry as plain data, for lists and documentation, and the data sets that scenarios need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gatel0rd.paper.executors.local import Work, remaining_seconds
+from gatel0rd.paper.plan import (
+    AnyExperiment,
+    AnyRun,
+    estimated_planning_seconds,
+    estimated_seconds,
+    experiments,
+    plan,
+    scenarios,
+)
+from gatel0rd.paper.profiles import PROFILES
+from gatel0rd.training.recipe import DataRecipe, Preset
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """Every experiment with its place in the paper and its cost."""
+    return [
+        {
+            "id": experiment.id,
+            "title": experiment.title,
+            "question": experiment.question,
+            "claim": experiment.claim,
+            "artefacts": list(experiment.artefacts),
+            "variants": [variant.name for variant in experiment.variants],
+            "paper_seeds": experiment.seeds,
+            "core_seconds_per_seed": {profile: round(core_seconds(experiment, profile)) for profile in PROFILES},
+        }
+        for experiment in experiments().values()
+    ]
+
+
+def core_seconds(experiment: AnyExperiment, profile: str) -> float:
+    """About how long one seed of an experiment takes on one core, with planning where there is any."""
+    runs = plan(experiment, profile=profile, seeds=[0])
+    planning = estimated_planning_seconds(experiment.scenario.name, PROFILES[profile]) if experiment.plans else 0.0
+    return sum(map(estimated_seconds, runs)) + planning * len(runs)
+
+
+def costs(
+    runs: Sequence[AnyRun], *, profile: str, planned: frozenset[str] = frozenset(), out: Path
+) -> list[dict[str, Any]]:
+    """What a plan would take, world by world, from measured times of one core."""
+    work = Work(out=out, planning=PROFILES[profile], planned=planned)
+    rows = []
+    for world in dict.fromkeys(run.scenario for run in runs):
+        seconds = [remaining_seconds(run, work) for run in runs if run.scenario == world]
+        rows.append(
+            {
+                "world": world,
+                "runs": len(seconds),
+                "finished": seconds.count(0.0),
+                "core_seconds": sum(seconds),
+                "longest_seconds": max(seconds),
+            }
+        )
+    return rows
+
+
+def recipes(name: str, *, sequences: int | None, preset: Preset, seed: int) -> list[DataRecipe]:
+    """The recipes behind ``scenario`` or ``scenario/policy``."""
+    known = scenarios()
+    scenario_name, _, policy = name.partition("/")
+    if scenario_name not in known:
+        raise ValueError(f"there is no scenario {scenario_name!r}; there are {', '.join(known)}")
+    scenario = known[scenario_name]
+    policies = list(scenario.evaluations)
+    if policy and policy not in policies:
+        raise ValueError(f"{scenario_name} has no policy {policy!r}; it has {', '.join(policies)}")
+    return [
+        scenario.recipe(chosen, split, preset=preset, sequences=sequences, seed=seed)
+        for chosen in ([policy] if policy else policies)
+        for split in scenario.splits
+    ]

@@ -1,0 +1,242 @@
+"""Tables from records, as Markdown or HTML."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gatel0rd.paper.records import Line, Summary, summarise, wilson
+
+
+class Published(Protocol):
+    """A number of the paper."""
+
+    @property
+    def mean(self) -> float: ...
+
+    @property
+    def deviation(self) -> float: ...
+
+
+PaperValues = Mapping[tuple[str, str], Published]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header and rows of text; the first column names the row, the others hold numbers or ``prose``."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    prose: bool = False
+
+    def markdown(self) -> str:
+        lines = [self.header, ["---", *["---" if self.prose else "---:"] * (len(self.header) - 1)], *self.rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+    def html(self) -> str:
+        def row(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(row(cells, "td") for cells in self.rows)
+        return f"<table><thead>{row(self.header, 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+def number(value: float) -> str:
+    """Two significant digits, without an exponent for everyday sizes."""
+    if value == 0:
+        return "0"
+    text = f"{value:.2g}"
+    return f"{float(text):.8f}".rstrip("0") if "e-" in text and value >= 1e-6 else text
+
+
+def plus_minus(summary: Summary | None) -> str:
+    """Mean ± deviation with the number of seeds, and the mean's 95 % interval if there are enough for one."""
+    if summary is None:
+        return "–"
+    if summary.seeds == 1:
+        return f"{number(summary.mean)} (1 seed)"
+    sure = "" if summary.interval is None else f"; {number(summary.interval[0])} to {number(summary.interval[1])}"
+    return f"{number(summary.mean)} ± {number(summary.deviation)} ({summary.seeds} seeds{sure})"
+
+
+def published(value: Published | None) -> str:
+    return "–" if value is None else f"{value.mean:g} ± {value.deviation:g}"
+
+
+def final_table(lines: Sequence[Line], metrics: Sequence[str], paper: PaperValues) -> Table:
+    """Final values, ours beside the paper's."""
+    header = ["network"]
+    for metric in metrics:
+        header += [f"{metric.replace('.', ' ')}, ours", "the paper's"]
+    rows = []
+    for line in lines:
+        row = [line.label]
+        for metric in metrics:
+            row += [plus_minus(line.summary(metric)), published(paper.get((line.name, metric)))]
+        rows.append(row)
+    return Table(header, rows)
+
+
+GATING_ROWS = (("control", ("hits", "misses")), ("no control", ("false_alarms", "correct_rejections")))
+
+
+def gating_table(lines: Sequence[Line], paper: PaperValues) -> Table:
+    """Share of inputs with an open gate, at the event and elsewhere (Table 2)."""
+    rows = []
+    for line in lines:
+        gatings = [record.content["measures"]["gating"] for record in line.records]
+        for title, names in GATING_ROWS:
+            row = [f"{line.label}, {title}"]
+            for name in names:
+                summary = summarise([gating[name] for gating in gatings if gating is not None])
+                row += [f"{name.replace('_', ' ')}: {plus_minus(summary)}", published(paper.get((line.name, name)))]
+            rows.append(row)
+    return Table(["input", "gate open, ours", "the paper's", "gate closed, ours", "the paper's"], rows)
+
+
+GATE_STATISTICS = {
+    "open_rate": "open gates (time, sequence, dimension)",
+    "open_times": "steps with any open gate",
+    "dims_used": "dimensions used per sequence",
+}
+
+
+def gate_table(lines: Sequence[Line], datasets: Sequence[str]) -> Table:
+    """How often gates are open, as shares."""
+    rows = [
+        [f"{line.label}, {dataset}", *(plus_minus(line.summary(f"{dataset}.{name}")) for name in GATE_STATISTICS)]
+        for line in lines
+        for dataset in datasets
+    ]
+    return Table(["data set", *GATE_STATISTICS.values()], rows)
+
+
+EVENT_MEASURES = {
+    "opening_precision": "precision of openings",
+    "precision": "of open inputs",
+    "precision_by_chance": "by chance",
+    "recall": "recall of events",
+    "recall_by_chance": "by chance",
+}
+
+
+def events_table(lines: Sequence[Line]) -> Table:
+    """How open gates and labelled events coincide: precision and recall, with what chance would reach."""
+    rows = []
+    for line in lines:
+        measured = [gating for record in line.records if (gating := record.content["measures"]["gating"]) is not None]
+        for feeding in measured[0] if measured else ():
+            for kind, first in measured[0][feeding]["events"].items():
+                for tolerance in sorted(first.keys() - {"count"}):
+                    found = [gating[feeding]["events"][kind][tolerance] for gating in measured]
+                    summaries = [
+                        summarise([entry[name] for entry in found if entry[name] is not None])
+                        for name in EVENT_MEASURES
+                    ]
+                    rows.append([f"{line.label}, {feeding}, {kind}, ± {tolerance}", *map(plus_minus, summaries)])
+    return Table(["gates and events", *EVENT_MEASURES.values()], rows)
+
+
+def dims_table(lines: Sequence[Line], most: int = 5) -> Table:
+    """Share of free-running sequences in which that many dimensions of the latent state change."""
+    rows = []
+    for line in lines:
+        histograms = [
+            gating["free-running"]["dims_histogram"]
+            for record in line.records
+            if (gating := record.content["measures"]["gating"]) is not None
+        ]
+        row = [line.label]
+        for dims in range(most + 1):
+            shares = [sum(histogram[dims:]) if dims == most else histogram[dims] for histogram in histograms]
+            row.append(plus_minus(summarise(shares)))
+        rows.append(row)
+    return Table(["network", *map(str, range(most)), f"{most} or more"], rows)
+
+
+def planning_table(lines: Sequence[Line]) -> Table:
+    """Success rates after training: every seed with the 95 % interval of its episodes, and their mean."""
+    rows = []
+    for line in lines:
+        cells, rates = [], []
+        for record in sorted(line.records, key=lambda record: record.seed):
+            outcome = record.content.get("planning")
+            if outcome is None or outcome["epochs"][-1] != record.run["train"]["epochs"]:
+                continue
+            rate, episodes = outcome["success"][-1], outcome["episodes"][-1]
+            low, high = wilson(rate * episodes, episodes)
+            cells.append(f"{rate:.0%} ({low:.0%} to {high:.0%}, {episodes} episodes)")
+            rates.append(rate)
+        summary = summarise(rates)
+        mean = "–" if summary is None else f"{summary.mean:.0%}"
+        if summary is not None and summary.seeds > 1:
+            mean += f" ± {summary.deviation / math.sqrt(summary.seeds):.0%}"
+        rows.append([line.label, f"{mean} ({len(rates)} seed{'s' * (len(rates) != 1)})", "; ".join(cells) or "–"])
+    return Table(["network", "success, mean ± standard error", "every seed, with its 95 % interval"], rows)
+
+
+def grid_table(lines: Sequence[Line], metric: str) -> Table:
+    """A row per network, a column per learning rate; the lowest mean of each row is marked."""
+
+    def rate(line: Line) -> float:
+        return float(line.records[0].run["train"]["learning_rate"])
+
+    return _search_table(lines, metric, lambda line: f"rate {rate(line):g}", lambda line: -rate(line))
+
+
+def layers_table(lines: Sequence[Line], metric: str) -> Table:
+    """A row per network, a column per number of layers; the lowest mean of each row is marked."""
+
+    def layers(line: Line) -> int:
+        cell = line.records[0].run["model"]["cell"]
+        return int(max(cell["num_layers"], cell["net_layers"]))
+
+    return _search_table(lines, metric, lambda line: f"{layers(line)} layers", layers)
+
+
+def _search_table(
+    lines: Sequence[Line], metric: str, column: Callable[[Line], str], order: Callable[[Line], float]
+) -> Table:
+    lines = [line for line in lines if line.records]
+    columns = list(dict.fromkeys(column(line) for line in sorted(lines, key=order)))
+    rows = []
+    for label in dict.fromkeys(line.label for line in lines):
+        found = {column(line): line.summary(metric) for line in lines if line.label == label}
+        means = [summary.mean for summary in found.values() if summary is not None]
+        row = [label]
+        for name in columns:
+            summary = found.get(name)
+            best = summary is not None and len(means) > 1 and summary.mean == min(means)
+            row.append(plus_minus(summary) + (" ◀ best" if best else ""))
+        rows.append(row)
+    return Table(["network", *columns], rows)
+
+
+def agent_table(lines: Sequence[Line]) -> Table:
+    """How often trained agents succeed, and their mean reward, where they were trained and elsewhere."""
+    places = list(
+        dict.fromkeys(place for line in lines for record in line.records for place in record.content["final"])
+    )
+    header = ["memory"]
+    for place in places:
+        short = place.removeprefix("MiniGrid-").removesuffix("-v0")
+        header += [f"{short}, success", "reward"]
+    rows = []
+    for line in lines:
+        rates = [line.summary(f"{place}.success") for place in places]
+        rewards = [line.summary(f"{place}.return") for place in places]
+        cells = [f for pair in zip(map(percentage, rates), map(plus_minus, rewards), strict=True) for f in pair]
+        rows.append([line.label, *cells])
+    return Table(header, rows)
+
+
+def percentage(summary: Summary | None) -> str:
+    """A rate in percent, with its standard deviation over seeds."""
+    if summary is None:
+        return "–"
+    if summary.seeds == 1:
+        return f"{summary.mean:.0%} (1 seed)"
+    return f"{summary.mean:.0%} ± {summary.deviation:.0%} ({summary.seeds} seeds)"

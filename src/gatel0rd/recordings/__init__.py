@@ -1,0 +1,1 @@
+"""People's own data: readers, a fit, events."""

@@ -1,0 +1,231 @@
+"""Who finds the events? Boundaries against exact labels of the paper's worlds, GateL0RD beside other methods.
+
+GateL0RD's gates are used as they are. The others have a threshold, a penalty or a number of boundaries, which is chosen
+with the true labels of one half of the sequences; all are judged on the other half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gatel0rd.config import from_json
+from gatel0rd.files import load_arrays, write_atomically, write_json
+from gatel0rd.models import WorldModel, load_model
+from gatel0rd.models.events import Agreement, Times, agreement, boundaries, find_events, peaks, spaced
+from gatel0rd.models.fitted import FittedModel
+from gatel0rd.paper.measures import EVENTS
+from gatel0rd.paper.plan import RunConfig, scenarios
+from gatel0rd.paper.report.tables import Table
+from gatel0rd.recordings.config import FitConfig
+from gatel0rd.recordings.fit import fit
+from gatel0rd.recordings.reading import from_arrays
+from gatel0rd.training import time_first
+from gatel0rd.training.dataset import Dataset
+from gatel0rd.worlds.data import obtain
+
+TRUE_EVENTS = {
+    "rrc": ("control",),
+    "billiard": ("cushion contact", "drop"),
+    "shepherd": ("sheep hidden", "gate opened", "cage grasped", "cage dropped", "sheep caught"),
+    "fetch": ("grasp",),
+}
+"""Scenario -> the labelled events that count as boundaries."""
+TOLERANCE, APART, SEQUENCES = 3, 3, 200
+GATE_RATE, ROUNDS = 0.01, 600
+THRESHOLDS = 40
+PENALTIES = tuple(np.geomspace(0.01, 1000, 21).tolist())
+Cuts = list[Times]
+
+
+def find_runs(directory: Path) -> dict[str, dict[str, Path]]:
+    """Scenario -> cell -> the longest finished run of it below a directory."""
+    found: dict[str, dict[str, tuple[float, Path]]] = {}
+    for path in sorted(directory.rglob("model.safetensors")):
+        run = load_arrays(path, kind="model")[1].get("run")
+        if run is None or run["scenario"] not in TRUE_EVENTS:
+            continue
+        cell, weight = run["model"]["cell"], run["train"]["sparsity_weight"]
+        if cell["name"] not in ("gatel0rd", "gru") or (cell["name"] == "gatel0rd" and weight == 0):
+            continue
+        rank = (run["train"]["epochs"], weight, -run["seed"])
+        best = found.setdefault(run["scenario"], {})
+        if cell["name"] not in best or rank > best[cell["name"]][0]:  # type: ignore[operator]
+            best[cell["name"]] = (rank, path.parent)  # type: ignore[assignment]
+    return {scenario: {cell: place for cell, (_, place) in cells.items()} for scenario, cells in found.items()}
+
+
+def choose(data: Dataset, count: int, seed: int = 0) -> NDArray[np.int64]:
+    """So many sequences, drawn at random."""
+    return np.random.default_rng(seed).permutation(data.recipe.sequences)[:count]
+
+
+@torch.no_grad()
+def run_model(model: WorldModel, data: Dataset, rows: NDArray[np.int64]) -> tuple[Any, Any, Any]:
+    """Real inputs fed in: errors [N, T-1], latents [N, T-1, H] and gates [N, T-1, G] (None without gates)."""
+    observations, actions = (tensor[:, rows] for tensor in time_first(data, model.config))
+    rollout = model(observations[:-1], actions[:-1])
+    errors = (rollout.predictions - observations[1:]).square().sum(-1).T.numpy()
+    gates = None if rollout.gates is None else rollout.gates.transpose(0, 1).numpy()
+    return errors, rollout.latents.transpose(0, 1).numpy(), gates
+
+
+def true_boundaries(scenario: str, data: Dataset, rows: NDArray[np.int64]) -> Cuts:
+    """When labelled events happen, those that follow within :data:`APART` steps left out."""
+    events = EVENTS[scenario](data)
+    flags = np.logical_or.reduce([events[name] for name in TRUE_EVENTS[scenario]])[rows]
+    return [spaced(np.flatnonzero(row[1:]) + 1, APART) for row in flags]  # nothing happens before the first step
+
+
+def tuned(
+    candidates: Sequence[Any], cut: Callable[[Any, Sequence[int]], Cuts], true: Cuts, length: int
+) -> tuple[Agreement, Any]:
+    """Choose by F1 on the first half of the sequences, judge on the second."""
+    half = len(true) // 2
+    first, second = range(half), range(half, len(true))
+    best = max(candidates, key=lambda value: agreement(cut(value, first), true[:half], length, TOLERANCE).f1)
+    return agreement(cut(best, second), true[half:], length, TOLERANCE), best
+
+
+def thresholds(signal: NDArray[Any]) -> list[float]:
+    """Candidates for a threshold: quantiles of the signal."""
+    found: list[float] = np.unique(np.quantile(signal, np.linspace(0.3, 0.999, THRESHOLDS))).tolist()
+    return found
+
+
+def peak_cuts(signal: NDArray[Any], shift: int) -> Callable[[float, Sequence[int]], Cuts]:
+    """Boundaries at peaks of a signal [N, T-1]; ``shift``: from an entry's index to the observation it is about."""
+    return lambda threshold, rows: [spaced(peaks(signal[row], threshold) + shift, APART) for row in rows]
+
+
+def gate_cuts(gates: Sequence[Any]) -> Cuts:
+    """Boundaries where gates open, [T-1, G] each."""
+    return [boundaries(find_events(own), apart=APART) for own in gates]
+
+
+def change_points(kind: str, series: NDArray[Any]) -> Callable[[Any, Sequence[int]], Cuts]:
+    """PELT with a penalty, or binary segmentation with a number of boundaries, on standardized observations."""
+    import ruptures
+
+    def cut(value: Any, rows: Sequence[int]) -> Cuts:
+        found = []
+        for row in rows:
+            if kind == "pelt":
+                ends = ruptures.Pelt(model="l2", min_size=2, jump=1).fit(series[row]).predict(pen=value)
+            else:
+                ends = ruptures.Binseg(model="l2", min_size=2, jump=1).fit(series[row]).predict(n_bkps=value)
+            found.append(spaced(ends[:-1], APART))
+        return found
+
+    return cut
+
+
+def fit_without_tuning(train: Dataset, directory: Path) -> FittedModel:
+    """What ``gatel0rd fit --gate-rate`` makes of a world's training data."""
+    recordings = from_arrays(list(train.observations), list(train.actions))
+    return fit(recordings, FitConfig(gate_rate=GATE_RATE, rounds=ROUNDS), directory)
+
+
+def compare(
+    scenario: str,
+    places: dict[str, Path],
+    data: Dataset,
+    fitted: FittedModel | None = None,
+    on_method: Callable[[str], None] = lambda name: None,
+) -> list[dict[str, Any]]:
+    """All methods in one world."""
+    rows = choose(data, SEQUENCES, seed=1)
+    true = true_boundaries(scenario, data, rows)
+    length, half = data.recipe.steps, len(rows) // 2
+    series = data.observations[rows].astype(np.float64)
+    series = (series - series.mean(axis=(0, 1))) / (series.std(axis=(0, 1)) + 1e-12)
+    outcomes: list[tuple[str, Agreement, Any]] = []
+    on_method("GateL0RD")
+    _, _, gates = run_model(load_model(places["gatel0rd"] / "model.safetensors"), data, rows)
+    cuts = gate_cuts([gates[row] for row in range(half, len(rows))])
+    outcomes.append(("GateL0RD, as in the paper", agreement(cuts, true[half:], length, TOLERANCE), None))
+    if fitted is not None:
+        courses = [fitted.run(data.observations[row], data.actions[row]) for row in rows[half:]]
+        cuts = gate_cuts([course.gates for course in courses])
+        name = f"GateL0RD, gatel0rd fit --gate-rate {GATE_RATE:g} --rounds {ROUNDS}"
+        outcomes.append((name, agreement(cuts, true[half:], length, TOLERANCE), None))
+    if "gru" in places:
+        on_method("GRU")
+        errors, latents, _ = run_model(load_model(places["gru"] / "model.safetensors"), data, rows)
+        change = np.linalg.norm(np.diff(latents, axis=1, prepend=latents[:, :1]), axis=2)
+        outcomes.append(("GRU, change of state", *tuned(thresholds(change), peak_cuts(change, 0), true, length)))
+        outcomes.append(("GRU, surprise", *tuned(thresholds(errors), peak_cuts(errors, 1), true, length)))
+    on_method("PELT")
+    outcomes.append(("PELT (ruptures)", *tuned(PENALTIES, change_points("pelt", series), true, length)))
+    on_method("BinSeg")
+    counts = range(1, 2 + int(np.ceil(np.mean([len(entry) for entry in true]) * 2)))
+    outcomes.append(("BinSeg (ruptures)", *tuned(list(counts), change_points("binseg", series), true, length)))
+    every = [np.arange(2, length, 2 * TOLERANCE + 1) for _ in range(half, len(rows))]
+    outcomes.append(("a boundary every 7 steps", agreement(every, true[half:], length, TOLERANCE), None))
+    return [
+        {
+            "scenario": scenario,
+            "method": name,
+            "precision": found.precision,
+            "recall": found.recall,
+            "f1": found.f1,
+            "covering": found.covering,
+            "found_per_sequence": found.found / max(1, len(true) - half),
+            "true_per_sequence": found.true / max(1, len(true) - half),
+            "chosen": chosen,
+        }
+        for name, found, chosen in outcomes
+    ]
+
+
+def benchmark(
+    runs: Path, out: Path, on_method: Callable[[str], None] = lambda name: None
+) -> tuple[list[dict[str, Any]], Table]:
+    """Every world with a finished GateL0RD run below ``runs``; writes ``segmentation.json`` and ``.md`` to ``out``."""
+    found = {scenario: cells for scenario, cells in find_runs(runs).items() if "gatel0rd" in cells}
+    if not found:
+        raise ValueError(f"there is no finished run of GateL0RD below {runs}; make some with `gatel0rd run`")
+    rows: list[dict[str, Any]] = []
+    for scenario, places in found.items():
+        metadata = load_arrays(places["gatel0rd"] / "model.safetensors", kind="model")[1]
+        run = from_json(RunConfig, metadata["run"])
+        names = dict(zip(run.evaluation_names, run.evaluation_data, strict=True))
+        data = obtain(names.get("generalization") or names["test"], runs / "data")
+        title = scenarios()[scenario].title
+        on_method(f"{title}: gatel0rd fit")
+        fitted = fit_without_tuning(obtain(run.train_data, runs / "data"), out / "fits" / scenario)
+        for row in compare(scenario, places, data, fitted, lambda name, title=title: on_method(f"{title}: {name}")):  # type: ignore[misc]
+            rows.append({**row, "runs": {cell: place.name for cell, place in places.items()}})
+    table = results_table(rows)
+    write_json(out / "segmentation.json", rows)
+    write_atomically(out / "segmentation.md", table.markdown())
+    return rows, table
+
+
+def results_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """A row per world and method."""
+    header = [
+        "world, method",
+        "precision",
+        "recall",
+        f"F1 (± {TOLERANCE})",
+        "covering",
+        "boundaries per sequence (true)",
+    ]
+    titles = {scenario: scenarios()[scenario].title for scenario in TRUE_EVENTS}
+    return Table(
+        header,
+        [
+            [
+                f"{titles[row['scenario']]}, {row['method']}",
+                *(f"{row[name]:.2f}" for name in ("precision", "recall", "f1", "covering")),
+                f"{row['found_per_sequence']:.1f} ({row['true_per_sequence']:.1f})",
+            ]
+            for row in rows
+        ],
+    )

@@ -1,0 +1,95 @@
+"""How world models and agents are trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PenaltyName = Literal["l0", "l1", "l2", "squared_mean"]
+GateNoise = Literal["none", "kept", "fresh"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a world model is trained. Defaults are the paper's (Suppl. B.1)."""
+
+    epochs: int
+    learning_rate: float = 0.005
+    batch_size: int = 128
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-4
+    clip_norm: float = 0.1
+    sparsity_weight: float = 0.001
+    penalty: PenaltyName = "l0"
+    sampling_decay: float = 0.998
+    sampling_minimum: float = 0.0
+    teacher_forcing: bool = False
+    evaluate_every: int = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig:
+    """Recurrent proximal policy optimization. Defaults are the paper's (Suppl. B.2) and torch-ac's.
+
+    Attributes:
+        environments, steps: side by side, and of each in one rollout.
+        epochs, batch_size: passes over a rollout, and frames of a gradient step.
+        chunk: time steps through which gradients flow.
+        discount, trace: γ and λ of the generalized advantage estimation.
+        clip: how far the ratio of probabilities may go before it stops to count.
+        clip_values: whether values are clipped in the same way.
+        normalize_advantages: whether advantages of a batch get mean 0 and deviation 1.
+        refresh_memories: whether memories in the middle of chunks are replaced by those of the newest weights, for the
+            shifted chunks that begin there.
+        shift_chunks: whether every other epoch cuts half a chunk later.
+        bootstrap_timeouts: whether the value of what comes next counts where only the time limit ended an episode.
+        gate_noise: of GateL0RD: ``none``; drawn while acting and ``kept`` for the update, so that an unchanged network
+            gives unchanged probabilities; or drawn ``fresh`` in the update too (the authors' code).
+    """
+
+    environments: int = 16
+    steps: int = 128
+    epochs: int = 4
+    batch_size: int = 256
+    chunk: int = 32
+    learning_rate: float = 0.001
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-4
+    clip_norm: float = 0.1
+    discount: float = 0.99
+    trace: float = 0.99
+    clip: float = 0.2
+    clip_values: bool = True
+    entropy_weight: float = 0.01
+    value_weight: float = 0.5
+    sparsity_weight: float = 0.01
+    normalize_advantages: bool = False
+    refresh_memories: bool = True
+    shift_chunks: bool = True
+    bootstrap_timeouts: bool = True
+    gate_noise: GateNoise = "kept"
+
+    def __post_init__(self) -> None:
+        for name in ("environments", "steps", "epochs", "batch_size", "chunk"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+        if self.steps % self.chunk or self.batch_size % self.chunk:
+            raise ValueError(
+                f"chunks have {self.chunk} steps; expected a divisor of the {self.steps} steps of a rollout and of the "
+                f"batch size {self.batch_size}"
+            )
+        if self.chunk > 1 and self.chunk % 2:
+            raise ValueError(f"chunks have {self.chunk} steps; expected an even number, they are shifted by half")
+        if self.gate_noise not in ("none", "kept", "fresh"):
+            raise ValueError(f"gate_noise is {self.gate_noise!r}; expected none, kept or fresh")
+        for name in ("learning_rate", "clip", "clip_norm"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected a number above 0")
+        for name in ("discount", "trace"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected 0 to 1")
+
+    @property
+    def frames(self) -> int:
+        """Frames of one rollout."""
+        return self.environments * self.steps

@@ -1,0 +1,33 @@
+"""What determines a data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Preset = Literal["text", "reference"]
+AgentPreset = Literal["text", "reference", "tuned"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRecipe:
+    """Everything that determines a data set: the same recipe gives the same bytes.
+
+    ``version`` is the generator's; it is raised when the same words would give other data.
+    """
+
+    scenario: str
+    policy: str
+    split: str
+    sequences: int
+    steps: int
+    preset: Preset = "text"
+    seed: int = 0
+    version: int = 1
+
+    @property
+    def name(self) -> str:
+        """File name without ending."""
+        size = f"{self.sequences}x{self.steps}"
+        version = f"-v{self.version}" if self.version > 1 else ""
+        return f"{self.scenario}-{self.policy}-{self.split}-{self.preset}-{size}-seed{self.seed}{version}"

@@ -1,0 +1,1 @@
+"""Billiard Ball (Sec. 6.1)."""

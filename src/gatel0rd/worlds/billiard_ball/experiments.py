@@ -1,0 +1,423 @@
+"""The paper's questions about Billiard Ball (Sec. 6.1, 6.5, Suppl. C.1 to C.3, D.1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from gatel0rd.models.config import WorldModelConfig
+from gatel0rd.nn.config import CellConfig, CellName, GateName
+from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, best_rate, lowest, similar
+from gatel0rd.worlds.experiments import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+
+LAYERS = 3
+"""Layers of g and r in GateL0RD, and stacked cells of the others, where prediction errors are compared."""
+
+SCENARIO = Scenario(
+    name="billiard",
+    title="Billiard Ball",
+    model=WorldModelConfig(
+        observation_size=2, action_size=0, feature_size=16, pre_layers=3, init_layers=3, init_steps=2
+    ),
+    steps=51,
+    splits={"train": 12_800, "validation": 3_200, "test": 3_200},
+    step_seconds={"gatel0rd": 0.0058, "lstm": 0.0054, "gru": 0.0047, "elman": 0.0031, "clockwork": 0.0035},
+    sampling_minimum=0.0,
+    evaluations={"shots": {"test": ("shots", "test")}},
+    validations={"shots": {"validation": ("shots", "validation")}},
+)
+
+
+def _network(cell: CellName, label: str, layers: int = LAYERS) -> Variant:
+    """A network at the learning rate for scheduled sampling."""
+    gatel0rd = cell == "gatel0rd"
+    return Variant(
+        name=cell,
+        label=label,
+        cell=CellConfig(name=cell, net_layers=layers if gatel0rd else 1, num_layers=1 if gatel0rd else layers),
+        learning_rate=0.0005,
+        sparsity_weight=0.001 if gatel0rd else 0.0,
+        paper_epochs=5000,
+    )
+
+
+GATEL0RD = _network("gatel0rd", "GateL0RD")
+LSTM, GRU, ELMAN = _network("lstm", "LSTM"), _network("gru", "GRU"), _network("elman", "Elman RNN")
+FOUR = (GATEL0RD, LSTM, GRU, ELMAN)
+BASELINES = ("lstm", "gru", "elman")
+CONTACTS = "measures/gating/free-running/events/cushion contact/3"
+"""Where records keep how gates coincide with contacts, within three steps."""
+
+
+def _sparsity(weight: float) -> Variant:
+    name = "gatel0rd" if weight == GATEL0RD.sparsity_weight else f"gatel0rd-{weight:g}"
+    return replace(GATEL0RD, name=name, label=f"λ = {weight:g}", sparsity_weight=weight)
+
+
+COMPARED = (
+    replace(GATEL0RD, label="GateL0RD, λ = 0.001"),
+    replace(_sparsity(0), label="GateL0RD, λ = 0", dashed=True),
+    LSTM,
+    GRU,
+    ELMAN,
+)
+
+
+def _teacher_forced(variant: Variant) -> Variant:
+    elman = variant.cell.name == "elman"
+    return replace(
+        variant,
+        teacher_forcing=True,
+        learning_rate=0.00005 if elman else 0.001,
+        reference_rate=0.0005 if elman else None,
+    )
+
+
+def _gate(gate: GateName, weight: float, label: str) -> Variant:
+    cell = replace(GATEL0RD.cell, gate=gate)
+    return replace(GATEL0RD, name=f"gatel0rd-{gate}-{weight:g}", label=label, cell=cell, sparsity_weight=weight)
+
+
+def _noise(deviation: float) -> Variant:
+    cell = replace(GATEL0RD.cell, noise_std=deviation)
+    name = f"gatel0rd-noise{deviation:g}"
+    return replace(_sparsity(0.01), name=name, label=f"gate noise {deviation:g}", cell=cell)
+
+
+def _layers(layers: int) -> tuple[Variant, ...]:
+    return tuple(
+        replace(_network(variant.cell.name, variant.label, layers), name=f"{variant.name}-layers{layers}")
+        for variant in FOUR
+    )
+
+
+TEST = ("test.error",)
+VALIDATION = ("validation.error",)
+
+EXPERIMENTS = (
+    Experiment(
+        id="billiard/teacher-forcing",
+        title="Trained on real inputs only",
+        question="Who predicts 50 steps on its own after training on single steps?",
+        claims=(
+            Claim(
+                words="Only GateL0RD with λ = 0.001 achieves reasonable predictions.",
+                tests=lowest("gatel0rd", ("gatel0rd-0", *BASELINES), "test.error"),
+            ),
+            Claim(
+                words="Without the penalty it is still better than the other networks.",
+                tests=lowest("gatel0rd-0", BASELINES, "test.error"),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(map(_teacher_forced, COMPARED)),
+        views=(
+            View(kind="curves", title="Prediction error, teacher forcing", artefact="Fig. 3a", metrics=TEST),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 3a", metrics=TEST),
+        ),
+    ),
+    Experiment(
+        id="billiard/scheduled-sampling",
+        title="Trained with scheduled sampling",
+        question="Who predicts best when training moves from real inputs to own predictions?",
+        claims=(
+            Claim(
+                words="All networks improve on teacher forcing.",
+                tests=tuple(
+                    Less(Of(name, "test.error"), Of(f"billiard/teacher-forcing:{name}", "test.error"))
+                    for name in ("gatel0rd", "gatel0rd-0", *BASELINES)
+                ),
+            ),
+            Claim(
+                words="GateL0RD with λ = 0.001 has the lowest mean error.",
+                tests=lowest("gatel0rd", ("gatel0rd-0", *BASELINES), "test.error"),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=COMPARED,
+        views=(
+            View(kind="curves", title="Prediction error, scheduled sampling", artefact="Fig. 3b", metrics=TEST),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 3b", metrics=TEST),
+        ),
+    ),
+    Experiment(
+        id="billiard/sparsity",
+        title="Strength of the penalty",
+        question="How does λ change the error and the number of gate openings?",
+        claims=(
+            Claim(
+                words="λ = 0.001 has the lowest error.",
+                tests=lowest("gatel0rd", ("gatel0rd-0", "gatel0rd-0.01", "gatel0rd-0.1"), "test.error"),
+            ),
+            Claim(
+                words="The errors of 0 and 0.01 are similar, that of 0.1 is higher.",
+                tests=(
+                    *similar("gatel0rd-0", "gatel0rd-0.01", "test.error", SIMILAR),
+                    Less(Of("gatel0rd-0.01", "test.error"), Of("gatel0rd-0.1", "test.error")),
+                ),
+            ),
+            Claim(
+                words="A larger λ opens fewer gates and uses fewer dimensions.",
+                tests=tuple(
+                    Less(Of(larger, metric), Of(smaller, metric))
+                    for metric in ("test.open_rate", "test.dims_used")
+                    for larger, smaller in pairwise(("gatel0rd-0.1", "gatel0rd-0.01", "gatel0rd", "gatel0rd-0"))
+                ),
+            ),
+            Claim(
+                words="With λ = 0 less than 6 of 8 dimensions are used, with 0.01 two.",
+                tests=(
+                    Less(Of("gatel0rd-0", "test.dims_used"), 6 / 8),
+                    Less(1.5 / 8, Of("gatel0rd-0.01", "test.dims_used")),
+                    Less(Of("gatel0rd-0.01", "test.dims_used"), 2.5 / 8),
+                ),
+            ),
+            Claim(
+                words="Even with λ = 0 gates close over training.",
+                tests=(Less(Of("gatel0rd-0", "test.open_rate"), Of("gatel0rd-0", "test.open_rate@0")),),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(map(_sparsity, (0.001, 0, 0.01, 0.1))),
+        views=(
+            View(kind="curves", title="Prediction error", artefact="Fig. 3c", metrics=TEST),
+            View(kind="curves", title="Gate openings", artefact="Fig. 3d", metrics=("test.open_rate",)),
+            View(kind="curves", title="Latent dimensions used", artefact="Fig. 17", metrics=("test.dims_used",)),
+            View(kind="gate_table", title="Gate statistics, free-running", artefact="Suppl. D.1", metrics=("test",)),
+        ),
+    ),
+    Experiment(
+        id="billiard/gating",
+        title="When gates open",
+        question="Do gates open when the ball touches a cushion, and how many dimensions does a sequence change?",
+        claims=(
+            Claim(
+                words="With λ = 0.01 GateL0RD updates two dimensions of its latent state around the points of "
+                "collision.",
+                tests=(
+                    Less(1.5 / 8, Of("gatel0rd-0.01", "test.dims_used")),
+                    Less(Of("gatel0rd-0.01", "test.dims_used"), 2.5 / 8),
+                    Less(0.5, Of("gatel0rd-0.01", f"{CONTACTS}/precision")),
+                    Less(0.5, Of("gatel0rd-0.01", f"{CONTACTS}/recall")),
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=(_sparsity(0.01), _sparsity(0.001), _sparsity(0)),
+        views=(
+            View(kind="events_table", title="Open gates against events", artefact="Sec. 6.5"),
+            View(kind="dims_table", title="Share of sequences by dimensions that change", artefact="Suppl. D.1"),
+        ),
+    ),
+    Experiment(
+        id="billiard/latents",
+        title="Learned latent states",
+        question="What do the latent states look like while the ball moves?",
+        claims=(
+            Claim(
+                words="GateL0RD changes two dimensions around collisions.",
+                tests=(
+                    Less(1.5, Of("gatel0rd-0.01", "dims: two contacts")),
+                    Less(Of("gatel0rd-0.01", "dims: two contacts"), 2.5),
+                ),
+            ),
+            Claim(
+                words="GRU and LSTM change many throughout.",
+                tests=tuple(Less(0.9, Of(f"{name}-layers1", "changes: two contacts")) for name in ("gru", "lstm")),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=(
+            replace(_sparsity(0.01), label="GateL0RD, λ = 0.01"),
+            replace(_network("gru", "GRU, one layer", 1), name="gru-layers1"),
+            replace(_network("lstm", "LSTM, one layer", 1), name="lstm-layers1"),
+        ),
+        views=(
+            View(kind="trajectory", title="Trajectory", artefact="Fig. 7a, Fig. 16a", metrics=("two contacts",)),
+            View(kind="latents", title="Latent states", artefact="Fig. 7b, Fig. 16b", metrics=("two contacts",)),
+        ),
+    ),
+    Experiment(
+        id="billiard/latents-sparsity",
+        title="Latent states and the penalty",
+        question="How do the latent states of one sequence differ with λ?",
+        claims=(
+            Claim(
+                words="With λ = 0.01 two dimensions encode the ball's velocity, with 0.001 three, with 0 five.",
+                tests=tuple(
+                    test
+                    for name, dims in (("gatel0rd-0.01", 2), ("gatel0rd", 3), ("gatel0rd-0", 5))
+                    for test in (
+                        Less(dims - 0.5, Of(name, "dims: three contacts")),
+                        Less(Of(name, "dims: three contacts"), dims + 0.5),
+                    )
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(map(_sparsity, (0, 0.001, 0.01))),
+        views=(
+            View(kind="trajectory", title="Trajectory", artefact="Fig. 16c", metrics=("three contacts",)),
+            View(kind="latents", title="Latent states", artefact="Fig. 16d", metrics=("three contacts",)),
+        ),
+    ),
+    Experiment(
+        id="billiard/gate-function",
+        title="Ablation 1: gate function",
+        question="Would a sigmoid or a step function do as a gate?",
+        claims=(
+            Claim(
+                words="Heaviside gates are worse.",
+                tests=lowest("gatel0rd", ("gatel0rd-heaviside-0.001", "gatel0rd-heaviside-0"), "test.error"),
+            ),
+            Claim(
+                words="Without the penalty their error even rises.",
+                tests=(Less(Of("gatel0rd-heaviside-0", "test.error@0.25"), Of("gatel0rd-heaviside-0", "test.error")),),
+            ),
+            Claim(
+                words="A sigmoid is as good as ReTanh but never exactly 0.",
+                tests=(
+                    *similar("gatel0rd-sigmoid-0", "gatel0rd", "test.error", SIMILAR),
+                    Less(0.999, Of("gatel0rd-sigmoid-0", "test.open_rate")),
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=(
+            replace(GATEL0RD, label="ReTanh, λ = 0.001"),
+            _gate("sigmoid", 0, "sigmoid, λ = 0"),
+            _gate("heaviside", 0.001, "Heaviside, λ = 0.001"),
+            _gate("heaviside", 0, "Heaviside, λ = 0"),
+        ),
+        views=(View(kind="curves", title="Prediction error", artefact="Fig. 11", metrics=TEST),),
+    ),
+    Experiment(
+        id="billiard/gate-noise",
+        title="Ablation 2: gate noise",
+        question="What does noise on the gates do?",
+        claims=(
+            Claim(
+                words="The error is the same with and without noise.",
+                tests=(
+                    *similar("gatel0rd-noise0", "gatel0rd-0.01", "test.error", SIMILAR),
+                    *similar("gatel0rd-noise0", "gatel0rd-noise0.2", "test.error", SIMILAR),
+                ),
+            ),
+            Claim(
+                words="More noise opens fewer gates.",
+                tests=tuple(
+                    Less(Of(more, "test.open_rate"), Of(less, "test.open_rate"))
+                    for less, more in pairwise(("gatel0rd-noise0", "gatel0rd-0.01", "gatel0rd-noise0.2"))
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=(_noise(0), replace(_sparsity(0.01), label="gate noise 0.1"), _noise(0.2)),
+        views=(
+            View(kind="curves", title="Prediction error", artefact="Fig. 12a", metrics=TEST),
+            View(kind="curves", title="Gate openings", artefact="Fig. 12b", metrics=("test.open_rate",)),
+        ),
+    ),
+    Experiment(
+        id="billiard/init",
+        title="Ablation 3: f_init",
+        question="Does it help to set the first latent state from the first inputs?",
+        claims=(
+            Claim(
+                words="All networks are worse without f_init.",
+                tests=tuple(
+                    Less(Of(variant.name, "test.error"), Of(f"{variant.name}-zero", "test.error")) for variant in FOUR
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(
+            replace(
+                variant,
+                name=variant.name if initialized else f"{variant.name}-zero",
+                label=variant.label if initialized else f"{variant.label}, h = 0",
+                initialized=initialized,
+                dashed=not initialized,
+            )
+            for variant in FOUR
+            for initialized in (True, False)
+        ),
+        views=(
+            View(kind="curves", title="Prediction error", artefact="Fig. 13", metrics=TEST),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 13", metrics=TEST),
+        ),
+    ),
+    Experiment(
+        id="billiard/learning-rates",
+        title="Learning rates, scheduled sampling",
+        question="Which learning rate gives the lowest validation error?",
+        claims=(
+            Claim(
+                words="0.0005 for all four.",
+                tests=tuple(
+                    test for variant in FOUR for test in best_rate(variant.name, 0.0005, GRID_RATES, "validation.error")
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=with_rates(FOUR, GRID_RATES),
+        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=VALIDATION),),
+        seeds=2,
+    ),
+    Experiment(
+        id="billiard/teacher-forcing-rates",
+        title="Learning rates, teacher forcing",
+        question="Which learning rate gives the lowest validation error after training on real inputs?",
+        claims=(
+            Claim(
+                words="0.001 for GateL0RD, LSTM and GRU, 0.00005 for the Elman RNN.",
+                tests=tuple(
+                    test
+                    for variant in FOUR
+                    for test in best_rate(
+                        variant.name, 0.00005 if variant.name == "elman" else 0.001, GRID_RATES, "validation.error"
+                    )
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=with_rates(tuple(map(_teacher_forced, FOUR)), GRID_RATES),
+        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=VALIDATION),),
+        seeds=2,
+    ),
+    Experiment(
+        id="billiard/layers",
+        title="Number of layers",
+        question="Do one, two or three layers predict best?",
+        claims=(
+            Claim(
+                words="All networks are slightly better with three.",
+                tests=tuple(
+                    Less(
+                        Of(f"{variant.name}-layers3", "validation.error"),
+                        Of(f"{variant.name}-layers{fewer}", "validation.error"),
+                        surely=False,
+                    )
+                    for variant in FOUR
+                    for fewer in (1, 2)
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="shots",
+        variants=tuple(variant for layers in (1, 2, 3) for variant in _layers(layers)),
+        views=(View(kind="layers_table", title="Validation error", artefact="Suppl. B.1", metrics=VALIDATION),),
+        seeds=2,
+    ),
+)

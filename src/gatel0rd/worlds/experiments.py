@@ -1,0 +1,220 @@
+"""Experiments as immutable data: a question, the paper's claims, which networks answer it, and how that is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from gatel0rd.models.config import WorldModelConfig
+from gatel0rd.nn.config import CellConfig, CellName
+from gatel0rd.training.config import PenaltyName
+from gatel0rd.training.recipe import DataRecipe, Preset
+from gatel0rd.worlds.claims import Claim
+from gatel0rd.worlds.data import version_of
+
+ViewKind = Literal[
+    "curves",
+    "final_table",
+    "gating_table",
+    "gate_table",
+    "events_table",
+    "dims_table",
+    "latents",
+    "trajectory",
+    "loss",
+    "sampling",
+    "grid_table",
+    "layers_table",
+    "planning",
+    "planning_table",
+    "agent_table",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One figure or table of an experiment: its kind, what it shows, and the paper's name for it."""
+
+    kind: ViewKind
+    title: str
+    artefact: str
+    metrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question of the paper.
+
+    Attributes:
+        id: ``scenario/name``.
+        question: what is asked.
+        claims: what the paper says, in words and as what can be tested.
+    """
+
+    id: str
+    title: str
+    question: str
+    claims: tuple[Claim, ...]
+    views: tuple[View, ...]
+
+    @property
+    def claim(self) -> str:
+        """What the paper says, in words."""
+        return " ".join(claim.words for claim in self.claims)
+
+    @property
+    def artefacts(self) -> tuple[str, ...]:
+        """The paper's names of the figures and tables that this makes."""
+        return tuple(dict.fromkeys(view.artefact for view in self.views))
+
+
+GRID_RATES = (0.005, 0.001, 0.0005, 0.0001, 0.00005)
+"""The learning rates that the paper searches in every scenario."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One line of a figure: a network and how it is trained.
+
+    Attributes:
+        initialized: whether f_init sets the first latent state; zeros otherwise.
+        teacher_forcing: train on real inputs only, instead of scheduled sampling.
+        reference_epochs, reference_rate: in the authors' code, where it differs from the text.
+        dashed: how the line is drawn, in the colour of its cell.
+    """
+
+    name: str
+    label: str
+    cell: CellConfig
+    learning_rate: float
+    sparsity_weight: float = 0.0
+    penalty: PenaltyName = "l0"
+    initialized: bool = True
+    teacher_forcing: bool = False
+    paper_epochs: int
+    reference_epochs: int | None = None
+    reference_rate: float | None = None
+    dashed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What all experiments in one world share: sizes of model and data, evaluation sets, schedule.
+
+    Attributes:
+        splits: how many sequences each split has.
+        step_seconds: of one training step with each cell, with the compiled engine on one core of an AMD EPYC.
+        evaluations: name -> (policy, split) of the sets measured during training, per training policy.
+        validations: the same for sets that are measured once, after training.
+        effect_share: share of the paper's training after which the networks are known to differ.
+        episode_seconds: of planning one episode with a learned model, on the same core; 0: there is no task.
+    """
+
+    name: str
+    title: str
+    model: WorldModelConfig
+    steps: int
+    splits: dict[str, int]
+    step_seconds: dict[CellName, float]
+    sampling_minimum: float
+    evaluations: dict[str, dict[str, tuple[str, str]]]
+    validations: dict[str, dict[str, tuple[str, str]]]
+    effect_share: float = 0.0
+    episode_seconds: float = 0.0
+
+    def recipe(
+        self, policy: str, split: str, *, preset: Preset, sequences: int | None = None, seed: int = 0
+    ) -> DataRecipe:
+        """The recipe of one split, of the paper's size if no number of sequences is given."""
+        return DataRecipe(
+            scenario=self.name,
+            policy=policy,
+            split=split,
+            sequences=self.splits[split] if sequences is None else sequences,
+            steps=self.steps,
+            preset=preset,
+            seed=seed,
+            version=version_of(self.name),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperValue:
+    """A number of the paper's text or tables: mean and standard deviation."""
+
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Question):
+    """A question about world models.
+
+    Attributes:
+        policy: which data set the networks are trained on.
+        seeds: how many random seeds the paper used.
+        paper: (variant, metric) -> the paper's number, where it gives one.
+    """
+
+    scenario: Scenario
+    policy: str
+    variants: tuple[Variant, ...]
+    seeds: int = 20
+    paper: dict[tuple[str, str], PaperValue] = field(default_factory=dict)
+
+    @property
+    def plans(self) -> bool:
+        """Whether models are planned with after training."""
+        return any(view.kind.startswith("planning") for view in self.views)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentVariant:
+    """One line of a figure: a memory, and how the agent is trained."""
+
+    name: str
+    label: str
+    cell: CellConfig
+    memory: bool = True
+    learning_rate: float = 0.001
+    sparsity_weight: float = 0.0
+    dashed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """The world that all experiments with agents share."""
+
+    name: str = "minigrid"
+    title: str = "MiniGrid"
+    effect_share: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentExperiment(Question):
+    """A question about agents.
+
+    Attributes:
+        environment: where they are trained.
+        transfers: larger environments in which they are tried out too, without training there.
+        frames: in the profile ``paper``; the paper's text does not say how many it used.
+        seeds: how many random seeds the paper used.
+    """
+
+    environment: str
+    transfers: tuple[str, ...] = ()
+    frames: int
+    variants: tuple[AgentVariant, ...]
+    seeds: int = 10
+    scenario: Suite = Suite()
+    paper: dict[tuple[str, str], Any] = field(default_factory=dict)
+    plans: bool = False
+
+
+def with_rates(variants: tuple[Variant, ...], rates: tuple[float, ...]) -> tuple[Variant, ...]:
+    """Every variant at every learning rate, for grid searches."""
+    return tuple(
+        replace(variant, name=f"{variant.name}-lr{rate:g}", learning_rate=rate, reference_rate=None)
+        for variant in variants
+        for rate in rates
+    )

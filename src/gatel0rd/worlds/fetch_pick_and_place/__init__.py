@@ -1,0 +1,1 @@
+"""Fetch Pick&Place (Sec. 6.5)."""

@@ -1,0 +1,246 @@
+"""The paper's questions about Fetch Pick&Place (Sec. 6.5, Suppl. B.5, D.7, D.8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gatel0rd.models.config import WorldModelConfig
+from gatel0rd.nn.config import CellConfig, CellName
+from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, Times, best_rate, lowest, similar
+from gatel0rd.worlds.experiments import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+
+EPOCHS, REFERENCE_EPOCHS = 5000, 20_000
+HIDDEN = 16
+MODEL = WorldModelConfig(
+    observation_size=11,
+    action_size=4,
+    cell=CellConfig(hidden_size=HIDDEN),
+    feature_size=16,
+    pre_layers=3,
+    init_layers=2,
+    init_steps=1,
+    post_layers=2,
+)
+
+SCENARIO = Scenario(
+    name="fetch",
+    title="Fetch Pick&Place",
+    model=MODEL,
+    steps=25,
+    splits={"train": 3200, "validation": 640, "test": 640, "generalization": 3200},
+    step_seconds={"gatel0rd": 0.0024, "lstm": 0.0024, "gru": 0.0022, "elman": 0.0018, "clockwork": 0.0020},
+    sampling_minimum=0.05,
+    evaluations={"grasps": {"test": ("grasps", "test"), "generalization": ("grasps", "generalization")}},
+    validations={"grasps": {"validation": ("grasps", "validation")}},
+)
+"""Reach-grasp-lift sequences, in training always grasped at step 5."""
+
+DIVERSE = Scenario(
+    name="fetch-diverse",
+    title="Fetch Pick&Place, diverse",
+    model=MODEL,
+    steps=50,
+    splits={"train": 12_800, "validation": 6_400, "test": 6_400},
+    step_seconds={"gatel0rd": 0.0090, "lstm": 0.0090, "gru": 0.0080, "elman": 0.0060, "clockwork": 0.0065},
+    sampling_minimum=0.05,
+    evaluations={"mixed": {"test": ("mixed", "test")}},
+    validations={"mixed": {"validation": ("mixed", "validation")}},
+)
+"""All ways of moving the object."""
+
+
+def _network(cell: CellName, label: str, *, rate: float, layers: int = 1) -> Variant:
+    own = cell == "gatel0rd"  # its subnetworks are deep, the others are stacked
+    return Variant(
+        name=cell,
+        label=label,
+        cell=CellConfig(
+            name=cell,
+            hidden_size=HIDDEN,
+            net_layers=layers if own else 1,
+            num_layers=1 if own else layers,
+        ),
+        learning_rate=rate,
+        sparsity_weight=0.0001 if cell == "gatel0rd" else 0.0,
+        paper_epochs=EPOCHS,
+        reference_epochs=REFERENCE_EPOCHS,
+    )
+
+
+def _networks(*, rate: float, layers: int = 1) -> tuple[Variant, ...]:
+    names: tuple[tuple[CellName, str], ...] = (
+        ("gatel0rd", "GateL0RD"),
+        ("lstm", "LSTM"),
+        ("gru", "GRU"),
+        ("elman", "Elman RNN"),
+    )
+    return tuple(_network(cell, label, rate=rate, layers=layers) for cell, label in names)
+
+
+FOUR = _networks(rate=0.005)
+_DEEP, *_OTHERS = _networks(rate=0.001, layers=3)
+DEEP = (
+    replace(_DEEP, name="gatel0rd-0.001", label="GateL0RD, λ = 0.001", sparsity_weight=0.001),
+    replace(_DEEP, name="gatel0rd-0", label="GateL0RD, λ = 0", sparsity_weight=0.0, dashed=True),
+    *_OTHERS,
+)
+
+BASELINES = ("lstm", "gru", "elman")
+TEST, GENERALIZATION = ("test.error",), ("generalization.error",)
+
+EXPERIMENTS = (
+    Experiment(
+        id="fetch/generalization",
+        title="Generalization across grasp timings",
+        question="Who predicts well when the object is grasped later than ever during training?",
+        claims=(
+            Claim(
+                words="On the test set LSTM's error is slightly lower than GateL0RD's (λ = 0.0001).",
+                tests=lowest("lstm", ("gatel0rd",), "test.error"),
+            ),
+            Claim(
+                words="When the grasp comes later all errors are much higher.",
+                tests=tuple(
+                    Less(Of(variant.name, "test.error"), Times(0.5, Of(variant.name, "generalization.error")))
+                    for variant in FOUR
+                ),
+            ),
+            Claim(
+                words="GateL0RD's is then the lowest.",
+                tests=lowest("gatel0rd", BASELINES, "generalization.error"),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="grasps",
+        variants=FOUR,
+        views=(
+            View(kind="curves", title="Test error", artefact="Fig. 22a", metrics=TEST),
+            View(kind="curves", title="Generalization error", artefact="Fig. 22b", metrics=GENERALIZATION),
+            View(
+                kind="final_table",
+                title="Final prediction errors",
+                artefact="Fig. 22a",
+                metrics=(*TEST, *GENERALIZATION),
+            ),
+        ),
+    ),
+    Experiment(
+        id="fetch/latents",
+        title="Learned latent states",
+        question="What do the latent states look like when the object is grasped and carried?",
+        claims=(
+            Claim(
+                words="One or three dimensions of GateL0RD's latent state change around the grasp and then stay.",
+                tests=(
+                    Less(0.5, Of("gatel0rd", "dims: late grasp")),
+                    Less(Of("gatel0rd", "dims: late grasp"), 3.5),
+                    Less(Of("gatel0rd", "changes: late grasp"), 0.1),
+                ),
+            ),
+            Claim(
+                words="Other networks' states are not as easily interpreted (tested: they change all the time).",
+                tests=tuple(Less(0.9, Of(name, "changes: late grasp")) for name in BASELINES),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="grasps",
+        variants=FOUR,
+        views=(
+            View(kind="latents", title="Example 1", artefact="Fig. 7c", metrics=("late grasp",)),
+            View(kind="latents", title="Example 2", artefact="Fig. 23", metrics=("early grasp",)),
+        ),
+    ),
+    Experiment(
+        id="fetch/gating",
+        title="Gates at the grasp",
+        question="Do gates open when the object is grasped?",
+        claims=(
+            Claim(
+                words="GateL0RD typically updates its latent state when the object is grasped.",
+                tests=(
+                    Less(0.8, Of("gatel0rd", "measures/gating/free-running/events/grasp/3/recall")),
+                    Less(0.5, Of("gatel0rd", "measures/gating/free-running/events/grasp/3/precision")),
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="grasps",
+        variants=(FOUR[0],),
+        views=(
+            View(kind="events_table", title="Open gates against events", artefact="Sec. 6.5"),
+            View(kind="dims_table", title="Dimensions that change per sequence", artefact="Suppl. D.7"),
+            View(
+                kind="gate_table",
+                title="Gate statistics, free-running",
+                artefact="Suppl. D.7",
+                metrics=("test", "generalization"),
+            ),
+        ),
+    ),
+    Experiment(
+        id="fetch/learning-rates",
+        title="Learning-rate grid search",
+        question="Which learning rate gives the lowest validation error?",
+        claims=(
+            Claim(
+                words="0.005 for all four.",
+                tests=tuple(
+                    test for variant in FOUR for test in best_rate(variant.name, 0.005, GRID_RATES, "validation.error")
+                ),
+            ),
+        ),
+        scenario=SCENARIO,
+        policy="grasps",
+        variants=with_rates(FOUR, GRID_RATES),
+        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),),
+        seeds=2,
+    ),
+    Experiment(
+        id="fetch-diverse/prediction",
+        title="Diverse ways of moving the object",
+        question="Who predicts best when the object is also pushed, slid and flicked?",
+        claims=(
+            Claim(
+                words="All networks are very similar.",
+                tests=tuple(
+                    test
+                    for name in ("gatel0rd-0.001", *BASELINES)
+                    for test in similar(name, "gatel0rd-0", "test.error", SIMILAR)
+                ),
+            ),
+            Claim(
+                words="GateL0RD is slightly worse than the others with λ = 0.001 and slightly better with λ = 0.",
+                tests=(
+                    *lowest("gatel0rd-0", BASELINES, "test.error"),
+                    *(Less(Of(name, "test.error"), Of("gatel0rd-0.001", "test.error")) for name in BASELINES),
+                ),
+            ),
+        ),
+        scenario=DIVERSE,
+        policy="mixed",
+        variants=DEEP,
+        views=(
+            View(kind="curves", title="Prediction error", artefact="Fig. 24", metrics=TEST),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 24", metrics=TEST),
+            View(kind="gate_table", title="Gate statistics, free-running", artefact="Suppl. D.8", metrics=("test",)),
+        ),
+    ),
+    Experiment(
+        id="fetch-diverse/learning-rates",
+        title="Learning-rate grid search, diverse sequences",
+        question="Which learning rate gives the lowest validation error?",
+        claims=(
+            Claim(
+                words="0.001 for all four.",
+                tests=tuple(
+                    test for variant in DEEP for test in best_rate(variant.name, 0.001, GRID_RATES, "validation.error")
+                ),
+            ),
+        ),
+        scenario=DIVERSE,
+        policy="mixed",
+        variants=with_rates(DEEP, GRID_RATES),
+        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),),
+        seeds=2,
+    ),
+)

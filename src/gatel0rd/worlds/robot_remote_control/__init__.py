@@ -1,0 +1,1 @@
+"""Robot Remote Control (Sec. 6.2)."""

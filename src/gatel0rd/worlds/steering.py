@@ -1,0 +1,61 @@
+"""How a person drives a world in the explorer, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toggle:
+    """A key that flips one number of the action between 1 and -1.
+
+    Attributes:
+        index: which number of the action.
+        status: entry of the environment's ``info`` that says whether it is on.
+        on, off: what the page says beside the clock.
+    """
+
+    index: int
+    status: str
+    on: str
+    off: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shot:
+    """The environment is not driven by actions: a click places something, a drag gives it a velocity.
+
+    Attributes:
+        place, velocity: options of the environment's ``reset``, two numbers each.
+    """
+
+    place: str
+    velocity: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steering:
+    """How a person drives a world.
+
+    Attributes:
+        help: one or two sentences, plain text.
+        waiting: what the page says before the first step.
+        keys: name of a key, as browsers call it -> what it adds to the action while it is held.
+        toggles: name of a key -> what it flips.
+        wait_key: a key that takes a step in which nothing is done; None: there is none.
+        may_run: whether time can be left to run without a key.
+        shot: for worlds without actions.
+        messages: entry of ``info`` -> what is said when it becomes true, and when it becomes false.
+        ended: what is said when the episode ends.
+    """
+
+    help: str
+    waiting: str
+    keys: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    toggles: Mapping[str, Toggle] = field(default_factory=dict)
+    wait_key: str | None = None
+    may_run: bool = False
+    shot: Shot | None = None
+    messages: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    ended: str | None = None

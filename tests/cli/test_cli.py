@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import html
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from gatel0rd.cli.main import duration, main, parse_numbers, parse_options
+
+
+def test_help_needs_no_heavy_module():
+    """`gatel0rd --help` starts at once because it imports neither torch nor matplotlib nor gymnasium."""
+    code = (
+        "import sys\nfrom gatel0rd.cli.main import main\n"
+        "try: main(['--help'])\nexcept SystemExit as stop: assert not stop.code\n"
+        "heavy = ('torch', 'numpy', 'matplotlib', 'gymnasium')\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr.strip() == "[]"
+    for command in ("list", "run", "report", "data", "demo"):
+        assert command in result.stdout
+
+
+def test_list_as_table_and_as_json(tmp_path, capsys):
+    main(["list"])
+    assert "rrc/generalization" in capsys.readouterr().out
+    main(["list", "--json", str(tmp_path / "list.json")])
+    entries = json.loads((tmp_path / "list.json").read_text())
+    assert {"id", "artefacts", "core_seconds_per_seed"} <= entries[0].keys()
+
+
+def test_run_report_and_again(tmp_path, capsys):
+    words = ["run", "rrc/generalization", "--profile", "smoke", "--cells", "gatel0rd,elman", "--seeds", "0-1"]
+    main([*words, "--workers", "2", "--out", str(tmp_path)])
+    assert "4 runs, 0 of them finished before" in capsys.readouterr().out
+    main([*words, "--out", str(tmp_path)])
+    assert "4 runs, 4 of them finished before" in capsys.readouterr().out
+    main(["report", "rrc/generalization", "rrc/loss", "--out", str(tmp_path)])
+    page = html.unescape((tmp_path / "report.html").read_text())
+    assert "2 of the paper's 20 seeds" in page
+    assert "0.0011 ± 0.0007" in page
+    assert len(list((tmp_path / "figures").glob("*.svg"))) == 4
+    assert "Elman RNN" in (tmp_path / "report.md").read_text()
+
+
+def test_data_make_writes_every_split(tmp_path, capsys):
+    main(["data", "make", "rrc/random", "--sequences", "20", "--out", str(tmp_path)])
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"rrc-random-{split}-text-20x50-seed0.safetensors" for split in ("test", "train", "validation")]
+    assert "20 sequences" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "rrc/latent"], "did you mean 'rrc/latents'?"),
+        (["run", "rrc/gating", "--seeds", "a-b"], "seeds are 'a-b'; expected numbers and ranges"),
+        (["run", "rrc/gating", "--seeds", "4-0"], "seeds are '4-0'; expected numbers and ranges"),
+        (["run", "rrc/gating", "--epochs", "0"], "epochs is 0; expected at least 1"),
+        (["run", "rrc/gating", "--workers", "-1"], "workers is -1; expected at least 1"),
+        (["run", "rrc/gating", "--cells", "gru"], "rrc/gating has no cell or variant gru"),
+        (["run", "rrc/gating", "--profile", "tiny"], "there is no profile 'tiny'"),
+        (["data", "make", "chess"], "there is no scenario 'chess'"),
+        (["data", "make", "rrc/best"], "rrc has no policy 'best'"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_report_without_records_is_an_error(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["report", "--out", str(tmp_path)])
+    assert "make some with `gatel0rd run`" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_missing_extra_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SystemExit):
+        main(["demo", "--out", str(tmp_path)])
+    assert "matplotlib is missing; pip install 'gatel0rd[report]'" in capsys.readouterr().out
+
+
+def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
+    command = [sys.executable, "-m", "gatel0rd.cli.main", "run", "rrc/gating", "--profile", "smoke", "--epochs", "400"]
+    command += ["--out", str(tmp_path), "--workers", "2"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # a test run in the background ignores Ctrl-C, and its children would inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    for line in process.stdout:
+        if "epoch" in line:
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "go on from their last checkpoints with --resume" in rest
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1 and "holds an unfinished run; continue it with --resume" in result.stdout
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("0", [0]), ("0-4", [0, 1, 2, 3, 4]), ("3,0-1,3", [3, 0, 1])])
+def test_seed_lists(text, seeds):
+    assert parse_numbers(text) == seeds
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3, "3 s"), (600, "10 min"), (7200, "2.0 h")])
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_the_package_is_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["gatel0rd", "info"])
+    runpy.run_module("gatel0rd", run_name="__main__")
+    assert "engine:" in capsys.readouterr().out
+
+
+def test_reproduce_does_what_is_missing_once_and_reports(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
+    words = ["reproduce", "shepherd/gating", "shepherd/planning", "--profile", "smoke", "--seeds", "0"]
+    main([*words, "--workers", "1", "--out", str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert "4 runs, 0 of them finished before" in shown  # GateL0RD's is shared
+    page = (tmp_path / "report.html").read_text()
+    assert "shepherd/gating" in page and "shepherd/planning" in page
+    records = [json.loads(path.read_text()) for path in tmp_path.rglob("record.json")]
+    assert len(records) == 4 and all("planning" in record for record in records)
+    main([*words, "--out", str(tmp_path)])
+    assert "4 runs, 4 of them finished before" in capsys.readouterr().out
+    for wrong in (["reproduce"], ["reproduce", "rrc/gating", "--all"]):
+        with pytest.raises(SystemExit):
+            main(wrong)
+        assert "expected the ids of experiments, or --all" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_what_it_would_cost_and_runs_nothing(tmp_path, capsys):
+    main(["reproduce", "rrc/generalization", "--profile", "paper", "--dry-run", "--out", str(tmp_path / "runs")])
+    shown = capsys.readouterr().out
+    assert "What would be run" in shown and "core hours in all" in shown and not (tmp_path / "runs").exists()
+
+
+def test_figures_without_runs_are_drawn(tmp_path, capsys):
+    main(["reproduce", "figures/world-model", "--out", str(tmp_path)])
+    assert (tmp_path / "figures" / "figures-world-model.png").exists()
+    page = (tmp_path / "report.html").read_text()
+    assert "World model (Fig. 1)" in page and "finished runs" not in page
+
+
+@pytest.mark.parametrize(("text", "options"), [(None, {}), ("a=1, b=x=y", {"a": "1", "b": "x=y"})])
+def test_options(text, options):
+    assert parse_options(text) == options
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reproduce", "rrc/gating", "--slurm", "partition"], "expected names and values"),
+        (["reproduce", "rrc/gating", "--profile", "huge"], "there is no profile 'huge'"),
+        (["fit", "none.csv"], "there is no none.csv; expected .npz"),
+        (["fit", "empty.csv"], "empty.csv is empty"),
+        (["fit", "text.csv"], "'two' in column 'x' is not a number"),
+        (["fit", "good.csv", "--out", "good.csv"], "good.csv is a file; expected the name of a directory"),
+        (["fit", "good.csv", "--gate-rate", "2"], "gate_rate is 2.0; expected a share"),
+        (["fit", "good.csv", "--events", "1", "--sparsity", "0.1"], "both --events and --sparsity were given"),
+        (["segment", "nowhere", "good.csv"], "expected a directory that `gatel0rd fit`"),
+        (["explore", "nowhere"], "expected a directory that `gatel0rd fit`"),
+        (["export", "nowhere"], "expected a directory that `gatel0rd fit`"),
+        (["segment-benchmark", "."], "there is no finished run of GateL0RD below ."),
+    ],
+)
+def test_own_data_errors_are_one_line(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "text.csv").write_text("x\n1\ntwo\n3\n")
+    (tmp_path / "good.csv").write_text("x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(80)))
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"s{who},{step},{(step * (who + 2)) % 11},hello\n" for who in range(6) for step in range(30)]
+    (tmp_path / "data.csv").write_text("who,tick,level,note\n" + "".join(rows))
+    words = ["fit", "data.csv", "--sequence", "who", "--time", "tick", "--ignore", "note", "--rounds", "2"]
+    main([*words, "--out", "model"])
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert "6 sequences, 30 steps each" in shown and "the gates are not as open as was asked for" in shown
+    main(["segment", "model", "data.csv", "--out", "events.json"])
+    assert "in 6 sequences" in capsys.readouterr().out
+    assert [entry["sequence"] for entry in json.loads((tmp_path / "events.json").read_text())] == [
+        f"s{who}" for who in range(6)
+    ]
+    main(["export", "model", "--out", "onnx"])
+    assert sorted(path.name for path in (tmp_path / "onnx").iterdir()) == ["initial.onnx", "sequence.onnx", "step.onnx"]
+    main(
+        [
+            "fit",
+            "data.csv",
+            "--sequence",
+            "who",
+            "--ignore",
+            "note,tick",
+            "--cell",
+            "gru",
+            "--rounds",
+            "1",
+            "--out",
+            "gru",
+        ]
+    )
+    assert "gatel0rd segment" not in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["segment", "gru", "data.csv"])
+    assert "which has no gates" in capsys.readouterr().out

@@ -1,0 +1,449 @@
+"""The local page: what its API answers and refuses, and the page as one file."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gatel0rd
+from gatel0rd.explore import make_app, save_page, serve
+from gatel0rd.explore.app import plotly_source
+from gatel0rd.explore.driving import Watcher, in_words
+from gatel0rd.explore.subjects import MADE, prepare
+from gatel0rd.explore.views import LONGEST, events, plain, predicted
+from gatel0rd.models import WorldModel
+from gatel0rd.models.config import WorldModelConfig
+from gatel0rd.models.fitted import FittedModel, Scaling
+from gatel0rd.nn.config import CellConfig
+from gatel0rd.recordings.reading import RecordingError, from_arrays
+from gatel0rd.worlds.robot_remote_control.env import RobotRemoteControl
+
+with warnings.catch_warnings():  # it would rather have httpx2, and says so when it is imported
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
+
+TRAINED = Path(__file__).parents[1] / "data" / "rrc-gatel0rd"
+STEPS = 9
+
+
+def small_model(cell="gatel0rd", observed=("depth", "speed", "angle"), acted=("push", "turn"), init_steps=2, **info):
+    generator = torch.Generator().manual_seed(5)
+    config = WorldModelConfig(
+        observation_size=len(observed),
+        action_size=len(acted),
+        cell=CellConfig(name=cell, hidden_size=4),
+        feature_size=6,
+        init_steps=init_steps,
+        residual_scale=1.0,
+    )
+    model = WorldModel(config)
+    model.reset_parameters(generator)
+    return FittedModel(
+        model=model,
+        observation_names=tuple(observed),
+        action_names=tuple(acted),
+        observation_scaling=Scaling((3.0,) * len(observed), (20.0,) * len(observed)),
+        action_scaling=Scaling((0.5,) * len(acted), (2.0,) * len(acted)),
+        info=info,
+    )
+
+
+@pytest.fixture
+def recordings():
+    generator = np.random.default_rng(3)
+    return from_arrays(
+        [generator.normal(3, 20, (length, 3)) for length in (STEPS, 6)],
+        [generator.normal(0.5, 2, (length, 2)) for length in (STEPS, 6)],
+        observation_names=("depth", "speed", "angle"),
+        action_names=("push", "turn"),
+        names=("first", "second"),
+    )
+
+
+@pytest.fixture
+def models():
+    return [("ours", small_model()), ("peer", small_model("gru", observed=("angle", "depth"), acted=("turn",)))]
+
+
+def client_of(models, recordings):
+    return TestClient(make_app(models, recordings), base_url="http://127.0.0.1:8765")
+
+
+@pytest.fixture
+def client(models, recordings):
+    return client_of(models, recordings)
+
+
+@pytest.fixture(scope="module")
+def driver():
+    return client_of([("rrc", gatel0rd.load(TRAINED))], None)
+
+
+def test_overview_tells_models_sequences_and_variables(client, recordings):
+    content = client.get("/api/overview").json()
+    assert [(model["name"], model["cell"], model["init_steps"]) for model in content["models"]] == [
+        ("ours", "gatel0rd", 2),
+        ("peer", "gru", 2),
+    ]
+    assert [(entry["name"], entry["length"]) for entry in content["sequences"]] == [("first", STEPS), ("second", 6)]
+    kinds = {entry["name"]: entry["kind"] for entry in content["variables"]}
+    assert kinds == {
+        "depth": "observation",
+        "speed": "observation",
+        "angle": "observation",
+        "push": "action",
+        "turn": "action",
+    }
+    assert content["variables"][1]["spread"] == pytest.approx(np.ptp(recordings.observations[:, 1]), rel=1e-5)
+    assert content["live"] and content["drives"] == []
+
+
+def test_a_sequence_is_sent_as_recorded(client, recordings):
+    values = client.post("/api/sequence", json={"sequence": 1}).json()["values"]
+    seen, acted = recordings.sequence(1)
+    assert values["speed"] == pytest.approx(seen[:, 1], rel=1e-5)
+    assert values["turn"] == pytest.approx(acted[:, 1], rel=1e-5)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("real_steps", [None, 2, 5])
+def test_predictions_are_those_of_the_model(client, models, recordings, place, real_steps):
+    answer = client.post("/api/predict", json={"model": place, "sequence": 0, "real_steps": real_steps}).json()
+    model = models[place][1]
+    seen, acted = recordings.aligned(model.observation_names, model.action_names, "").sequence(0)
+    course = model.run(seen, acted, real_steps=real_steps)
+    for column, name in enumerate(model.observation_names):
+        assert answer["predictions"][name] == pytest.approx(course.predictions[:, column], rel=1e-4)
+    np.testing.assert_allclose(answer["latents"], course.latents.T, rtol=1e-4)
+    squared = (((course.predictions - seen[1:]) / 20) ** 2).mean(axis=1)
+    real = STEPS - 1 if real_steps is None else real_steps
+    assert answer["one_step_error"] == pytest.approx(squared[:real].mean(), rel=1e-4)
+    assert answer["free_error"] == (None if real_steps is None else pytest.approx(squared[real:].mean(), rel=1e-4))
+    if course.gates is None:
+        assert answer["gates"] is None and answer["events"] == []
+    else:
+        np.testing.assert_allclose(answer["gates"], course.gates.T, rtol=1e-4)
+        assert answer["open_rate"] == pytest.approx((course.gates > 0).mean())
+
+
+def test_free_running_changes_only_what_comes_after(client):
+    real, free = (
+        client.post("/api/predict", json={"model": 0, "sequence": 0, "real_steps": steps}).json()["predictions"][
+            "depth"
+        ]
+        for steps in (None, 4)
+    )
+    assert real[:4] == free[:4]
+    assert all(a != b for a, b in zip(real[4:], free[4:], strict=True))
+
+
+@pytest.mark.parametrize("variable", ["depth", "turn"])
+def test_edits_change_predictions_from_their_step_on(client, variable):
+    edits = [{"step": 3, "variable": variable, "value": 50.0}]
+    before = client.post("/api/predict", json={"model": 0, "sequence": 0}).json()["predictions"]["speed"]
+    after = client.post("/api/predict", json={"model": 0, "sequence": 0, "edits": edits}).json()["predictions"]["speed"]
+    assert before[:3] == after[:3] and before[3] != after[3]
+    again = client.post("/api/predict", json={"model": 0, "sequence": 0}).json()["predictions"]["speed"]
+    assert again == before
+
+
+def test_an_edit_of_a_variable_that_a_model_does_not_have_leaves_it_alone(client):
+    edits = [{"step": 3, "variable": "speed", "value": 50.0}]
+    before, after = (
+        client.post("/api/predict", json={"model": 1, "sequence": 0, "edits": given}).json() for given in ([], edits)
+    )
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("sequence", {"sequence": 2}, "sequence is 2; expected a whole number from 0 to 1"),
+        ("sequence", {"sequence": "../../etc/passwd"}, "expected a whole number"),
+        ("sequence", {"sequence": True}, "expected a whole number"),
+        ("sequence", {"sequence": 0, "path": "/etc"}, "unknown fields"),
+        ("predict", {"sequence": 0}, "model is None"),
+        ("predict", {"model": 0, "sequence": 0, "real_steps": 0}, "real_steps is 0; expected"),
+        ("predict", {"model": 0, "sequence": 0, "real_steps": STEPS}, "from 1 to 8"),
+        ("predict", {"model": 0, "sequence": 0, "edits": 3}, "edits are not a list"),
+        ("predict", {"model": 0, "sequence": 0, "edits": [4]}, "expected step, variable and value"),
+        (
+            "predict",
+            {"model": 0, "sequence": 0, "edits": [{"step": 9, "variable": "depth", "value": 1}]},
+            "from 0 to 8",
+        ),
+        (
+            "predict",
+            {"model": 0, "sequence": 0, "edits": [{"step": 0, "variable": "x", "value": 1}]},
+            "no variable 'x'",
+        ),
+        ("predict", {"model": 0, "sequence": 0, "edits": [{"step": 0, "variable": [], "value": 1}]}, "no variable"),
+        ("predict", {"model": 0, "sequence": 0, "edits": [{"step": 0, "variable": "depth", "value": "1"}]}, "finite"),
+        ("drive/start", {"scenario": "rrc"}, "none of these models"),
+        ("drive/step", {"session": "nobody", "action": []}, "this world is gone"),
+        ("drive/step", {"session": "nobody", "action": [None]}, "expected a finite number"),
+    ],
+)
+def test_wrong_requests_are_explained(client, path, body, message):
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "body", ["", "no", "[]", "[" * 100_000, '{"sequence": NaN}', b"\xff\xfe", '{"sequence": 1e400}']
+)
+def test_what_is_no_plain_json_object_is_refused(client, body):
+    answer = client.post("/api/sequence", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and answer.json()["error"]
+
+
+def test_other_types_sizes_methods_and_paths_are_refused(client):
+    assert client.post("/api/sequence", content="{}", headers={"content-type": "text/plain"}).status_code == 415
+    assert client.post("/api/sequence", json={"sequence": "x" * 2_000_000}).status_code == 413
+    assert client.get("/api/predict").status_code == 405
+    for path in ("/api/nothing", "/app.py", "/../app.py", "/%2e%2e/cli.py", "/page.html"):
+        answer = client.get(path)
+        assert answer.status_code == 404 and answer.json()["error"] == "Not Found"
+
+
+def test_a_failure_inside_shows_no_stack_trace(models, recordings, monkeypatch):
+    monkeypatch.setattr(FittedModel, "run", lambda *arguments, **options: 1 / 0)
+    client = TestClient(make_app(models, recordings), base_url="http://localhost", raise_server_exceptions=False)
+    answer = client.post("/api/predict", json={"model": 0, "sequence": 0})
+    assert answer.status_code == 500 and "ZeroDivision" not in answer.text and answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "localhost:8765"}, 200),
+        ({"host": "127.0.0.1"}, 200),
+        ({"host": "evil.example"}, 403),
+        ({"host": "127.0.0.1.evil.example"}, 403),
+        ({"host": ""}, 403),
+        ({"origin": "http://127.0.0.1:8765"}, 200),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "http://127.0.0.1:1234"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+def test_only_this_machine_is_answered(client, headers, status):
+    answer = client.get("/api/overview", headers=headers)
+    assert answer.status_code == status
+    assert ("error" in answer.json()) == (status == 403)
+
+
+def test_the_page_and_its_parts_name_no_other_address(client):
+    for path in ("/", "/page.css", "/page.js"):
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert not re.search(r"(https?:)?//\w+\.", answer.text)
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert client.get("/plotly.js").text == plotly_source()
+
+
+def test_a_saved_page_holds_everything(models, recordings, tmp_path):
+    path = save_page(models, recordings, tmp_path / "new" / "page.html", sequences=1)
+    text = path.read_text().replace(plotly_source(), "")
+    assert not re.search(r"https?://", text)
+    assert not re.search(r"<(script|link|img)[^>]*(src|href)=(?!\"data:)[\"'][^\"']", text)
+    content = json.loads(re.search(r'id="saved">(.*?)</script>', text, re.DOTALL)[1])
+    assert not content["live"] and len(content["sequences"]) == len(content["saved"]) == 1
+    seen, acted = recordings.sequence(0)
+    course = models[0][1].run(seen, acted)
+    assert content["saved"][0]["courses"][0]["predictions"]["depth"] == pytest.approx(
+        course.predictions[:, 0], rel=1e-4
+    )
+    with pytest.raises(ValueError, match="at least 1"):
+        save_page(models, recordings, path, sequences=0)
+
+
+def test_names_cannot_break_out_of_a_saved_page(recordings, tmp_path):
+    text = save_page([("</script><b>", small_model())], recordings, tmp_path / "page.html").read_text()
+    assert "</script><b>" not in text
+
+
+def test_a_port_in_use_is_explained(models, recordings):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ValueError, match=rf"port {port} cannot be used .* --port"):
+            serve(models, recordings, port=port, open_browser=False, on_start=print)
+
+
+def test_serving_until_interrupted():
+    code = (
+        "import functools, gatel0rd; from gatel0rd.explore import serve; "
+        f"serve([('rrc', gatel0rd.load({str(TRAINED)!r}))], None, port=0, open_browser=False, "
+        "on_start=functools.partial(print, flush=True))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
+        address = server.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert "<title>GateL0RD" in answer.read().decode()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=60) == 0
+
+
+def test_importing_is_cheap():
+    heavy = ["starlette", "uvicorn", "plotly", "torch", "PIL"]
+    code = f"import sys, gatel0rd.explore; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_own_models_need_data_and_worlds_do_not_mix(models):
+    with pytest.raises(RecordingError, match="name it too"):
+        prepare(models, None)
+    with pytest.raises(RecordingError, match=r"different worlds \(own data, rrc\)"):
+        prepare([*models, ("rrc", gatel0rd.load(TRAINED))], None)
+    with pytest.raises(ValueError, match="no model"):
+        prepare([], None)
+
+
+def test_missing_columns_are_named(recordings):
+    with pytest.raises(RecordingError, match="no column height"):
+        make_app([("ours", small_model(observed=("depth", "height")))], recordings)
+
+
+def test_a_models_own_scenario_makes_recordings(driver):
+    content = driver.get("/api/overview").json()
+    assert len(content["sequences"]) == MADE
+    assert [entry["name"] for entry in content["variables"]][:4] == ["agent_x", "agent_y", "robot_x", "robot_y"]
+    assert content["drives"] == [{"scenario": "rrc", "steering": "arrows"}]
+
+
+def test_a_scenarios_model_also_reads_numbered_columns():
+    data = from_arrays(np.zeros((2, 5, 4)), np.zeros((2, 5, 2)))
+    (subject,) = prepare([("rrc", gatel0rd.load(TRAINED))], data)
+    assert subject.model.observation_names == ("x0", "x1", "x2", "x3")
+
+
+def test_plain_numbers_are_short_and_finite():
+    values = np.array([0.0, 1 / 3, -123456.7, 1e-30, np.nan, np.inf, 3e38])
+    assert plain(values) == [0.0, 0.333333, -123457.0, 1e-30, None, None, 3e38]
+    json.dumps(plain(np.full((2, 2), np.nan)), allow_nan=False)
+
+
+def test_a_prediction_that_explodes_is_sent_without_nan(recordings, models):
+    (subject,) = prepare([models[0]], recordings)
+    with torch.no_grad():
+        subject.model.model.post[-1].bias.fill_(1e38)
+    json.dumps(predicted(subject, 0, real_steps=2), allow_nan=False)
+
+
+def test_events_are_where_a_closed_gate_opens():
+    gates = np.array([[0.5, 0, 0], [0.5, 0, 0], [0, 0.1, 0], [0, 0.2, 0], [0.3, 0.2, 0], [0, 0, 0]])
+    assert events(gates) == [2, 4]
+    assert in_words([3]) == "gate opened in dimension 3"
+    assert in_words([3, 1, 3]) == "gates opened in dimensions 1 and 3"
+    assert in_words([]) is None
+
+
+def test_long_sequences_are_cut():
+    long = from_arrays([np.random.default_rng(0).normal(size=(LONGEST + 3, 3))], [np.zeros((LONGEST + 3, 2))])
+    model = small_model("gru", observed=("x0", "x1", "x2"), acted=("a0", "a1"))
+    client = client_of([("long", model)], long)
+    entry = client.get("/api/overview").json()["sequences"][0]
+    assert (entry["length"], entry["whole_length"]) == (LONGEST, LONGEST + 3)
+    assert len(client.post("/api/sequence", json={"sequence": 0}).json()["values"]["x1"]) == LONGEST
+    assert len(client.post("/api/predict", json={"model": 0, "sequence": 0}).json()["predictions"]["x1"]) == LONGEST - 1
+
+
+@pytest.mark.parametrize("init_steps", [1, 2, 3])
+def test_watching_step_by_step_equals_a_run(recordings, init_steps):
+    model = small_model(init_steps=init_steps)
+    seen, acted = recordings.sequence(0)
+    watcher = Watcher(model)
+    made = [watcher.feed(seen[t].astype(np.float64), acted[t].astype(np.float64)) for t in range(STEPS - 1)]
+    assert [len(rows) for rows in made] == [0] * (init_steps - 1) + [init_steps] + [1] * (STEPS - 1 - init_steps)
+    rows, course = [row for part in made for row in part], model.run(seen, acted)
+    np.testing.assert_allclose([row.latents for row in rows], course.latents, atol=1e-5)
+    np.testing.assert_allclose([row.gates for row in rows], course.gates, atol=1e-5)
+    np.testing.assert_allclose([row.prediction for row in rows], course.predictions, rtol=1e-4, atol=1e-4)
+
+
+def test_driving_is_the_environment_and_opens_a_gate_at_the_computer(driver):
+    start = {"agent": [-0.35, 0.5], "robot": [0.0, 0.0]}
+    world = RobotRemoteControl()
+    observation, _ = world.reset(options=start)
+    answer = driver.post("/api/drive/start", json={"scenario": "rrc", "start": start}).json()
+    assert answer["observation"] == pytest.approx(observation)
+    assert answer["frame"].startswith("data:image/png;base64,iVBOR")
+    session, opened, reached = answer["session"], {}, None
+    for step in range(1, 13):
+        answer = driver.post("/api/drive/step", json={"session": session, "action": [1, 0]}).json()
+        observation, _, _, _, info = world.step(np.array([1.0, 0.0]))
+        assert answer["step"] == step
+        assert answer["observation"] == pytest.approx(observation, rel=1e-5)
+        (told,) = answer["models"]
+        assert len(told["rows"]) == 1
+        if told["words"]:
+            opened[step] = told["words"]
+        if any("computer" in words for words in answer["words"]):
+            reached = step
+    assert reached == 8 and info["controlled"]
+    near = [words for step, words in opened.items() if abs(step - reached) <= 1]
+    assert near and all("opened in dimension" in words for words in near)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"scenario": "rrc", "start": {"agent": [5, 0]}}, "expected a position"),
+        ({"scenario": "rrc", "start": {"ghost": 1}}, "there is no option ghost"),
+        ({"scenario": "rrc", "start": []}, "start is []"),
+        ({"scenario": "rrc", "seed": -1}, "seed is -1"),
+        ({"scenario": "billiard"}, "none of these models"),
+    ],
+)
+def test_wrong_starts_are_explained(driver, body, message):
+    answer = driver.post("/api/drive/start", json=body)
+    assert answer.status_code == 400 and message in answer.json()["error"]
+
+
+def test_wrong_actions_are_explained_and_old_worlds_make_room(driver):
+    session = driver.post("/api/drive/start", json={"scenario": "rrc", "seed": 1}).json()["session"]
+    answer = driver.post("/api/drive/step", json={"session": session, "action": [1]})
+    assert answer.status_code == 400 and answer.json()["error"] == "action has 1 numbers; expected 2"
+    for _ in range(8):
+        driver.post("/api/drive/start", json={"scenario": "rrc"})
+    answer = driver.post("/api/drive/step", json={"session": session, "action": [1, 0]})
+    assert answer.status_code == 400 and "gone" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "observed", "acted", "start", "action"),
+    [
+        ("shepherd", 7, 3, {"agent": [2.0, -0.5]}, [-1, 0, -1]),
+        ("billiard", 2, 0, {"position": [0, 0], "velocity": [1.5, 0.1]}, []),
+    ],
+)
+def test_other_worlds_are_driven_too(scenario, observed, acted, start, action):
+    model = small_model(
+        observed=[f"x{i}" for i in range(observed)],
+        acted=[f"a{i}" for i in range(acted)],
+        run={"scenario": scenario, "preset": "text"},
+    )
+    data = from_arrays(np.zeros((1, 4, observed)), np.zeros((1, 4, acted)))
+    client = client_of([(scenario, model)], data)
+    begun = client.post("/api/drive/start", json={"scenario": scenario, "start": start}).json()
+    first = client.post("/api/drive/step", json={"session": begun["session"], "action": action}).json()
+    assert first["observation"] != begun["observation"] and first["models"][0]["rows"] == []
+    second = client.post("/api/drive/step", json={"session": begun["session"], "action": action}).json()
+    assert len(second["models"][0]["rows"]) == 2
+    if scenario == "shepherd":
+        assert first["words"] == ["the agent put the cage down"]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from gatel0rd.nn import functional as F
+
+
+def test_retanh_is_zero_up_to_zero_and_tanh_above():
+    s = torch.tensor([-3.0, -1e-8, 0.0, 0.5, 2.0], dtype=torch.float64)
+    expected = torch.tensor([0.0, 0.0, 0.0, math.tanh(0.5), math.tanh(2.0)], dtype=torch.float64)
+    assert torch.equal(F.retanh(s), expected)
+
+
+def test_heaviside_values_are_exact_and_its_gradient_is_straight_through():
+    s = torch.tensor([-2.0, 0.0, 1e-30, 3.0], requires_grad=True)
+    step = F.heaviside(s)
+    assert step.tolist() == [0.0, 0.0, 1.0, 1.0]
+    weights = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    (step * weights).sum().backward()
+    assert torch.equal(s.grad, weights)
+
+
+def test_l0_gradient_through_retanh_by_hand():
+    """d mean(Θ(Λ(s))) / ds = (1 - tanh²(s)) / n for open gates, exactly 0 for closed ones."""
+    s = torch.tensor([-0.7, 0.0, 0.3, 1.9], dtype=torch.float64, requires_grad=True)
+    F.l0_penalty(F.retanh(s)).backward()
+    expected = [0.0, 0.0, (1 - math.tanh(0.3) ** 2) / 4, (1 - math.tanh(1.9) ** 2) / 4]
+    torch.testing.assert_close(s.grad, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=0)
+    assert s.grad[:2].tolist() == [0.0, 0.0]
+
+
+def test_penalties_on_known_gates():
+    gates = torch.tensor([[[0.0, 0.5], [0.0, 1.0]], [[0.25, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    assert F.l0_penalty(gates).item() == 3 / 8
+    assert F.l1_penalty(gates).item() == 1.75 / 8
+    assert F.l2_penalty(gates).item() == (0.25 + 1 + 0.0625) / 8
+    assert F.squared_mean_penalty(gates).item() == pytest.approx((1.75 / 8) ** 2, rel=1e-15)
+
+
+def test_gate_statistics_on_known_gates():
+    gates = torch.zeros(7, 5, 3)
+    gates[2, 1, 0] = gates[2, 1, 2] = gates[4, 1, 0] = gates[6, 3, 1] = 0.1
+    assert F.open_rate(gates).item() == 4 / 105
+    assert F.open_times(gates).item() == 3 / 35
+    assert F.dims_used(gates).item() == 3 / 15
+
+
+def test_sampling_probability_falls_to_its_minimum():
+    assert F.sampling_probability(0, decay=0.998, minimum=0.02) == 1.0
+    assert F.sampling_probability(100, decay=0.998, minimum=0.02) == pytest.approx(0.998**100)
+    assert F.sampling_probability(5000, decay=0.998, minimum=0.02) == 0.02

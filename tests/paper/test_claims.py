@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gatel0rd.paper.bootstrap import interval, resampled
+from gatel0rd.paper.claims import described, judge, read
+from gatel0rd.paper.records import Line, Record
+from gatel0rd.paper.report.page import Judged, page, verdict_counts, verdict_table
+from gatel0rd.worlds.claims import Claim, Less, Of, Times, best_rate, loss_rises_and_falls, lowest, similar
+
+
+def record(seed: int, error: float, *, epochs: int = 10, **content) -> Record:
+    base = {
+        "run": {"seed": seed, "train": {"epochs": epochs}},
+        "final": {"test": {"error": error}},
+        "curves": {"epoch": [0, 5, 10], "test.error": [1.0, 0.5, error]},
+        "measures": {"gating": {"hits": 0.9}, "examples": {}},
+    }
+    return Record(Path(f"{seed}"), base | content)
+
+
+def line(name: str, *errors: float) -> Line:
+    return Line(name, name.upper(), name, [record(seed, error) for seed, error in enumerate(errors)])
+
+
+def finder(*lines: Line):
+    return lambda name: next((entry for entry in lines if entry.name == name), None)
+
+
+A_BELOW_B = Claim(words="a is below b.", tests=lowest("a", ("a", "b"), "test.error"))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "seeds", "verdict"),
+    [
+        ((1, 1.1, 0.9), (2, 2.1, 1.9), 20, "holds"),
+        ((2, 2.1, 1.9), (1, 1.1, 0.9), 20, "does not hold"),
+        ((1, 2, 3), (2, 3, 1.5), 20, "not enough seeds"),
+        ((1, 2, 3), (2, 3, 1.5), 3, "does not hold"),  # as many seeds as in the paper, and still not clear
+        ((1, 1.1), (2, 2.1), 20, "not enough seeds"),  # however clear
+        ((1, 1.1), (2, 2.1), 2, "holds"),  # the paper had no more
+        ((1, 1.1, 0.9), (), 20, "not run"),
+    ],
+)
+def test_verdicts(a, b, seeds, verdict):
+    found = judge(A_BELOW_B, finder(line("a", *a), line("b", *b)), paper_seeds=seeds)
+    assert (found.verdict, found.seeds) == (verdict, min(len(a), len(b)))
+
+
+def test_one_inequality_that_fails_decides():
+    lines = finder(line("a", 1, 1, 1), line("b", 2, 2, 2), line("c", 0.5, 0.5, 0.5))
+    claim = Claim(words="a is the lowest.", tests=lowest("a", ("b", "c"), "test.error"))
+    assert judge(claim, lines, paper_seeds=20).verdict == "does not hold"
+
+
+def test_similar_much_lower_and_bounds():
+    lines = finder(line("a", 1.0, 1.1, 0.9), line("b", 1.2, 1.3, 1.1))
+
+    def verdict(*tests):
+        return judge(Claim(words="w.", tests=tests), lines, paper_seeds=20).verdict
+
+    assert verdict(*similar("a", "b", "test.error", 1.5)) == "holds"
+    assert verdict(*similar("a", "b", "test.error", 1.01)) == "does not hold"
+    assert verdict(Less(Of("a", "test.error"), Times(0.5, Of("b", "test.error")))) == "does not hold"
+    assert verdict(Less(0.8, Of("a", "test.error")), Less(Of("a", "test.error"), 1.2)) == "holds"
+
+
+def test_means_decide_in_searches():
+    lines = finder(line("a-lr0.1", 1, 5), line("a-lr0.01", 4, 4), line("a-lr0.001", 9, 9))
+    claim = Claim(words="w.", tests=best_rate("a", 0.1, (0.1, 0.01, 0.001), "test.error"))
+    assert judge(claim, lines, paper_seeds=2).verdict == "holds"
+    claim = Claim(words="w.", tests=best_rate("a", 0.01, (0.1, 0.01, 0.001), "test.error"))
+    assert judge(claim, lines, paper_seeds=2).verdict == "does not hold"
+
+
+def test_numbers_of_the_same_runs_are_resampled_together():
+    """A rise of 1 % in every run is certain, although runs differ a hundredfold."""
+    rises = Line(
+        "a",
+        "A",
+        "a",
+        [
+            record(seed, 1.01 * size, curves={"epoch": [0, 5, 10], "test.error": [9.0, size, 1.01 * size]})
+            for seed, size in enumerate((0.01, 0.1, 1.0))
+        ],
+    )
+    claim = Claim(words="w.", tests=(Less(Of("a", "test.error@0.5"), Of("a", "test.error")),))
+    assert judge(claim, finder(rises), paper_seeds=20).verdict == "holds"
+
+
+def test_what_can_be_read_off_a_record():
+    example = {"latents": [[0.0, 1.0], [0.0, 2.0], [0.0, 2.0]]}
+    planning = {"epochs": [5, 10], "success": [0.2, 0.7]}
+    curves = {
+        "epoch": [0, 2, 4, 6, 8, 10],
+        "train.loss": [None, 5.0, 3.0, 8.0, 6.0, 4.0],
+        "train.sampling_probability": [None, 0.9, 0.6, 0.4, 0.1, 0.0],
+        "success": [0.0, 0.0, 0.5, 0.5, 1.0, 1.0],
+    }
+    full = record(
+        0, 0.3, curves=curves, planning=planning, measures={"gating": {"hits": 0.9}, "examples": {"one": example}}
+    )
+    values = {
+        "test.error": 0.3,
+        "success@0.5": 0.5,
+        "mean success": 0.5,
+        "measures/gating/hits": 0.9,
+        "planning.success": 0.7,
+        "changes: one": 0.25,
+        "dims: one": 1,
+        "loss dip": 3.0,
+        "loss peak": 8.0,
+        "loss end": 4.0,
+    }
+    assert {metric: read(full, metric) for metric in values} == pytest.approx(values)
+    bare = record(0, 0.3, curves={"epoch": []}, measures={"gating": None, "examples": {}})
+    assert all(read(bare, metric) is None for metric in values if metric != "test.error")
+    assert read(record(0, 0.3, planning=planning, epochs=20), "planning.success") is None  # not of the last model
+    claim = loss_rises_and_falls(["a"])
+    three = Line("a", "A", "a", [full] * 3)
+    assert judge(claim, finder(three), paper_seeds=20).verdict == "holds"
+
+
+def test_evidence_names_networks_metrics_and_intervals():
+    found = judge(A_BELOW_B, finder(line("a", 1, 1.1, 0.9), line("b", 2.0, 2.0)), paper_seeds=20)
+    low, high = interval([1, 1.1, 0.9])
+    assert found.evidence == f"test error: A 1 ({low:.2g} to {high:.2g}), B 2"
+    missing = judge(A_BELOW_B, finder(line("a", 1)), paper_seeds=20)
+    assert missing.evidence == "test error: A 1, b has not been run"
+    assert described("MiniGrid-DoorKey-8x8-v0.success") == "DoorKey-8x8 success"
+    assert described("test.error@0.25") == "test error after 25% of training"
+
+
+def test_the_bootstrap_is_repeatable_and_covers():
+    values = np.array([1.0, 2.0, 3.0, 4.0])
+    assert np.array_equal(resampled(values, "a"), resampled(values, "a"))
+    assert not np.array_equal(resampled(values, "a"), resampled(values, "b"))
+    generator = np.random.default_rng(0)
+    inside = 0
+    for _ in range(200):
+        low, high = interval(generator.normal(size=20))
+        inside += low < 0 < high
+    assert 0.87 < inside / 200 < 0.98
+
+
+def test_the_page_begins_with_verdicts():
+    judged = [
+        Judged(
+            "World", "w/one", "Fig. 1a", "it <works>.", judge(A_BELOW_B, finder(), paper_seeds=2), "0 seeds", "w-one"
+        ),
+        Judged(
+            "World",
+            "w/two",
+            "Table 9",
+            "b.",
+            judge(A_BELOW_B, finder(line("a", 1, 1, 1), line("b", 2, 2, 2)), paper_seeds=9),
+            "3",
+        ),
+    ]
+    assert verdict_counts(judged) == {"holds": 1, "does not hold": 0, "not enough seeds": 0, "not run": 1}
+    text = page("t", ["i"], judged, [], "f")
+    assert "it &lt;works&gt;." in text and '<a href="#w-one"' in text and "<b>1</b><span>hold" in text
+    assert text.index("Fig. 1a") < text.index("Every claim")
+    assert verdict_table(judged).rows[1] == [
+        "Table 9",
+        "b.",
+        "**holds**",
+        "3",
+        "test error: A 1 (1 to 1), B 2 (2 to 2)",
+    ]

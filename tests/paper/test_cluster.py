@@ -1,0 +1,228 @@
+"""The same plan on a Ray cluster and on SLURM's stand-in, with nodes and jobs that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+from processes import children
+
+from gatel0rd.files import write_atomically
+from gatel0rd.paper.execute import execute
+from gatel0rd.paper.executors import cluster
+from gatel0rd.paper.executors.config import ExecutorConfig
+from gatel0rd.paper.executors.local import Work, run_all
+from gatel0rd.paper.plan import find, plan
+
+EPOCHS = 1500
+"""So many take some seconds."""
+
+
+class Watch:
+    """A display that remembers, and lets a test act when a run has come far enough."""
+
+    def __init__(self, runs=(), acts=None):
+        self.runs, self.acts = runs, acts
+        self.starts, self.retries, self.ends = [], [], {}
+
+    def generated(self, recipe, done, total): ...
+
+    def started(self, index, run):
+        self.starts.append(index)
+
+    def progressed(self, index, metrics):
+        if self.acts is not None:
+            self.acts(index, metrics)
+
+    def planned(self, index, done, total): ...
+
+    def retried(self, index, reason):
+        self.retries.append((index, reason))
+
+    def ended(self, index, error):
+        self.ends[index] = error
+
+
+def small_runs(epochs: int, seeds=(0, 1)):
+    runs = plan(find("rrc/generalization"), profile="smoke", seeds=seeds, cells=["gatel0rd"], epochs=epochs)
+    return [replace(run, train=replace(run.train, evaluate_every=epochs)) for run in runs]
+
+
+def lasting(record: dict) -> dict:
+    """What a record says about a run, without how long it took."""
+    return {name: value for name, value in record.items() if name != "wall_seconds"}
+
+
+def record_of(run, out):
+    return lasting(json.loads((out / run.directory_name / "record.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Records of the same runs, done one by one on this machine."""
+    out = tmp_path_factory.mktemp("alone")
+    runs = small_runs(EPOCHS)
+    for run in runs:
+        execute(run, out)
+    return [record_of(run, out) for run in runs]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_a_ray_cluster_of_two_nodes_loses_one(tmp_path, alone, monkeypatch):
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setattr(cluster, "TELL_SECONDS", 0.1)
+    nodes = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 10**8}
+    )
+    ray.init(address=nodes.address, log_to_driver=False, configure_logging=False)  # on the head: it has to survive
+    second = nodes.add_node(num_cpus=1, object_store_memory=10**8)
+    nodes.wait_for_nodes()
+    try:
+        seen = set()
+
+        def kill_one_when_both_work(index, metrics):
+            seen.add(index)
+            if len(seen) == 2 and second in nodes.worker_nodes:
+                nodes.remove_node(second, allow_graceful=False)
+
+        runs = small_runs(EPOCHS)
+        watch = Watch(runs, kill_one_when_both_work)
+        failures = run_all(runs, Work(out=tmp_path), executor=ExecutorConfig(kind="ray"), display=watch)
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+    assert failures == [] and watch.ends == {0: None, 1: None}
+    assert second not in nodes.worker_nodes, "no node was killed"
+    assert watch.retries == [(watch.retries[0][0], "its node died")]
+    assert [record_of(run, tmp_path) for run in runs] == alone
+    assert not list(tmp_path.glob(f"{cluster.TOKEN}*"))
+
+
+def test_machines_without_the_directory_send_files_back(tmp_path, monkeypatch):
+    class Put:
+        def remote(self, messages):
+            told.extend(messages)
+
+    class Mailbox:
+        put = Put()
+
+    told: list = []
+    here, there, back = (tmp_path / name for name in ("here", "there", "back"))
+    monkeypatch.setattr("tempfile.tempdir", str(there))
+    there.mkdir()
+    (run,) = small_runs(2, seeds=(0,))
+    execute(run, here)
+    work = Work(out=here, resume=True)
+    write_atomically(here / f"{cluster.TOKEN}others", "")
+    error, files = cluster.do_on_ray(run, work, 0, Mailbox(), "mine", cluster.pack(here / run.directory_name))
+    assert error is None and told[0] == (0, "started", None)
+    assert (there / "gatel0rd-mine").exists() and not (there / "gatel0rd-mine" / run.directory_name).exists()
+    assert "record.json" in files and "model.safetensors" in files and "lock" not in files
+    cluster.unpack(files, back / run.directory_name)
+    assert record_of(run, back) == record_of(run, here)
+    write_atomically(here / f"{cluster.TOKEN}mine", "")
+    assert cluster.do_on_ray(run, work, 0, Mailbox(), "mine", {}) == (None, {})
+    broken = replace(run, train=replace(run.train, learning_rate=1e30, clip_norm=1e30))
+    error, files = cluster.do_on_ray(broken, work, 0, Mailbox(), "mine", {})
+    assert "the loss became" in error and files == {}
+
+
+def test_a_job_that_is_killed_is_submitted_again(tmp_path, alone, monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 20.0)
+    killed = []
+
+    def kill_the_first(index, metrics):
+        ledger = tmp_path / "slurm" / "jobs.json"
+        if not killed and metrics["epoch"] > 10:
+            killed.append(index)
+            job = json.loads(ledger.read_text())[runs[index].directory_name]
+            for child in children(int(job)):
+                os.kill(child, signal.SIGKILL)
+
+    runs = small_runs(EPOCHS)
+    watch = Watch(runs, kill_the_first)
+    executor = ExecutorConfig(kind="slurm", slurm={"cluster": "local"})
+    failures = run_all(runs, Work(out=tmp_path), executor=executor, display=watch)
+    assert failures == [] and watch.ends == {0: None, 1: None}
+    assert [index for index, _ in watch.retries] == killed
+    assert [record_of(run, tmp_path) for run in runs] == alone
+    assert json.loads((tmp_path / "slurm" / "jobs.json").read_text()) == {}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_new_coordinator_does_not_repeat_the_jobs_of_the_old_one(tmp_path):
+    class Gone(Exception):
+        pass
+
+    def go_away(index, metrics):
+        raise Gone
+
+    (run,) = small_runs(EPOCHS, seeds=(0,))
+    executor = ExecutorConfig(kind="slurm", slurm={"cluster": "local"})
+    with pytest.raises(Gone):
+        run_all([run], Work(out=tmp_path), executor=executor, display=Watch([run], go_away))
+    watch = Watch([run])
+    assert run_all([run], Work(out=tmp_path), executor=executor, display=watch) == []
+    assert watch.ends == {0: None} and watch.retries == []
+    # the second job waited for the first one and found nothing left to do
+    results = sorted((tmp_path / "slurm").glob("*_result.pkl"), key=lambda path: path.stat().st_mtime)
+    assert len(results) == 2
+    assert (tmp_path / run.directory_name / "record.json").stat().st_mtime < results[0].stat().st_mtime
+
+
+def test_a_job_says_what_went_wrong(tmp_path):
+    (run,) = small_runs(2, seeds=(0,))
+    broken = replace(run, train=replace(run.train, learning_rate=1e30, clip_norm=1e30))
+    watch = Watch([broken])
+    executor = ExecutorConfig(kind="slurm", slurm={"cluster": "local"})
+    (failure,) = run_all([broken], Work(out=tmp_path), executor=executor, display=watch)
+    assert "the loss became" in failure.error == watch.ends[0]
+    job = cluster.SlurmJob(run, Work(out=tmp_path), tmp_path / "progress.json")
+    assert job.checkpoint().function is job  # preempted, it is submitted again as it is
+
+
+def test_only_the_latest_is_told():
+    told = []
+    slow = cluster.Slow(lambda kind, content: told.append(content))
+    for number in range(100):
+        slow("progressed", number)
+    assert told == [0]
+    slow.last -= cluster.TELL_SECONDS
+    slow("progressed", 100)
+    assert told == [0, 100]
+
+
+class FakeJob:
+    """A job of a SLURM without accounting: its state is never known."""
+
+    state = "UNKNOWN"
+
+    def __init__(self, folder, job_id, result=False):
+        self.job_id = job_id
+        self.paths = type("Paths", (), {"result_pickle": folder / f"{job_id}_result"})
+        if result:
+            self.paths.result_pickle.touch()
+
+
+def test_jobs_that_slurm_forgot_are_told_from_those_it_cannot_be_asked_about(tmp_path, monkeypatch):
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\necho 11\necho 12\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert cluster.queued_jobs() == {"11", "12"}
+    assert not cluster.vanished(FakeJob(tmp_path, "11"), {"11", "12"})
+    assert cluster.vanished(FakeJob(tmp_path, "13"), {"11", "12"})
+    assert not cluster.vanished(FakeJob(tmp_path, "14", result=True), {"11", "12"})
+    squeue.write_text("#!/bin/sh\necho unable to contact the controller >&2\nexit 1\n")
+    assert cluster.queued_jobs() is None
+
+
+@pytest.mark.parametrize(("name", "text"), [("time", "04:00:00"), ("mem_gb", "4G")])
+def test_slurm_options_that_are_no_numbers_are_errors(name, text):
+    with pytest.raises(ValueError, match=f"{name} for SLURM is '{text}'; expected a number"):
+        ExecutorConfig(kind="slurm", slurm={name: text})

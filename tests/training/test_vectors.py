@@ -1,0 +1,259 @@
+"""Environments side by side: episodes, seeds, errors, and EnvPool against minigrid."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+
+from gatel0rd.training.vector_env import GymnasiumVector, make_vector, native_ids
+from gatel0rd.worlds.recall import Recall
+
+MINIGRID = (
+    "MiniGrid-DoorKey-8x8-v0",
+    "MiniGrid-DoorKey-16x16-v0",
+    "MiniGrid-RedBlueDoors-8x8-v0",
+    "MiniGrid-SimpleCrossingS9N3-v0",
+    "MiniGrid-LavaCrossingS9N2-v0",
+    "MiniGrid-KeyCorridorS3R2-v0",
+    "MiniGrid-KeyCorridorS3R3-v0",
+    "MiniGrid-MemoryS13Random-v0",
+    "MiniGrid-MemoryS17Random-v0",
+)
+MOST_STEPS = dict(zip(MINIGRID, (640, 2560, 1280, 324, 324, 270, 270, 845, 1445), strict=True))
+needs_minigrid = pytest.mark.skipif(importlib.util.find_spec("minigrid") is None, reason="minigrid is not installed")
+needs_envpool = pytest.mark.skipif(importlib.util.find_spec("envpool") is None, reason="EnvPool is not installed")
+BACKENDS = [pytest.param("gymnasium", marks=needs_minigrid), pytest.param("envpool", marks=needs_envpool)]
+
+
+class Counting(gymnasium.Env):
+    """Shows the time; terminates at ``end``."""
+
+    def __init__(self, end=3):
+        self.observation_space, self.action_space = spaces.Box(0, 100, (1,)), spaces.Discrete(2)
+        self.end = end
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.array([0.0], dtype=np.float32), {}
+
+    def step(self, action):
+        self.time += 1
+        return np.array([self.time], dtype=np.float32), 1.0, self.time == self.end, False, {}
+
+
+@pytest.fixture
+def counting():
+    gymnasium.register("Counting-v0", entry_point=Counting, max_episode_steps=5)
+    yield "Counting-v0"
+    del gymnasium.registry["Counting-v0"]
+
+
+@pytest.mark.parametrize(("end", "terminated", "truncated"), [(3, True, False), (9, False, True)])
+def test_the_next_episode_starts_in_the_step_that_ends_one(counting, end, terminated, truncated):
+    vector = make_vector(counting, 2, end=end)
+    vector.reset(0)
+    last = min(end, 5)
+    for time in range(1, last + 3):
+        steps = vector.step(np.zeros(2, dtype=int))
+        over = time == last
+        assert steps.led_to[:, 0].tolist() == [time if time <= last else time - last] * 2
+        assert steps.observations[:, 0].tolist() == [0 if over else steps.led_to[0, 0]] * 2
+        assert steps.terminated.tolist() == [over and terminated] * 2
+        assert steps.truncated.tolist() == [over and truncated] * 2
+
+
+def play(vector, steps, seed, policy_seed=1):
+    generator = np.random.default_rng(policy_seed)
+    seen = [vector.reset(seed)]
+    results = []
+    for _ in range(steps):
+        results.append(vector.step(generator.integers(vector.action_space.n, size=vector.count)))
+        seen.append(results[-1].observations)
+    return np.stack(seen), results
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_everything_follows_from_the_seed(backend):
+    vector = make_vector("MiniGrid-SimpleCrossingS9N3-v0", 3, backend=backend)
+    first, results = play(vector, 400, seed=5)
+    assert sum(step.terminated.sum() + step.truncated.sum() for step in results) > 0
+    again, _ = play(vector, 400, seed=5)
+    other, _ = play(make_vector("MiniGrid-SimpleCrossingS9N3-v0", 3, backend=backend), 400, seed=5)
+    assert np.array_equal(first, again) and np.array_equal(first, other)
+    assert not np.array_equal(first, play(vector, 400, seed=6)[0])
+    assert first.dtype == np.uint8 and first.shape == (401, 3, 7, 7, 3)
+    assert not np.array_equal(first[:, 0], first[:, 1])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("id", MINIGRID)
+def test_episodes_last_as_long_as_they_may(id, backend):
+    vector = make_vector(id, 2, backend=backend)
+    vector.reset(0)
+    turning_left = np.zeros(2, dtype=int)
+    for _ in range(MOST_STEPS[id] - 1):
+        steps = vector.step(turning_left)
+        assert not (steps.terminated | steps.truncated).any() and not steps.rewards.any()
+    steps = vector.step(turning_left)
+    assert steps.truncated.all() and not steps.terminated.any() and not steps.rewards.any()
+
+
+@needs_minigrid
+@needs_envpool
+@pytest.mark.parametrize("id", MINIGRID)
+def test_envpool_shows_what_minigrid_shows(id):
+    """At every place of the first view, every kind of cell is seen about as often."""
+    shares = {}
+    for backend, resets in (("gymnasium", 20), ("envpool", 60)):
+        vector = make_vector(id, 16, backend=backend)
+        views = np.concatenate([vector.reset(seed) for seed in range(resets)])
+        codes = views.astype(np.int64) @ [100, 10, 1]  # object, colour and state of each cell
+        shares[backend] = {kind: (codes == kind).mean(axis=0) for kind in np.unique(codes)}
+    for kind in set(shares["gymnasium"]) | set(shares["envpool"]):
+        ours, theirs = (shares[backend].get(kind, np.zeros((7, 7))) for backend in ("gymnasium", "envpool"))
+        np.testing.assert_allclose(ours, theirs, atol=0.15, err_msg=f"object, colour, state: {kind}")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_carried_shows_where_the_agent_stands(backend):
+    vector = make_vector("MiniGrid-DoorKey-5x5-v0", 16, backend=backend)
+    seen, generator = vector.reset(0), np.random.default_rng(0)
+    carried = np.zeros(16, dtype=bool)
+    for _ in range(300):
+        ahead_is_key = seen[:, 3, 5, 0] == 5
+        actions = np.where(ahead_is_key, 3, generator.integers(3, size=16))
+        before, result = carried, vector.step(actions)
+        seen, carried = result.led_to, result.led_to[:, 3, 6, 0] == 5
+        picked = ahead_is_key & ~before
+        assert carried[picked].all()
+        assert (seen[picked, 3, 5, 0] == 1).all()  # and the floor is free
+        seen, carried = result.observations, carried & ~(result.terminated | result.truncated)
+    assert carried.any()
+
+
+def walk_to_the_goal(observations, generator):
+    """A fixed policy from the view alone: straight to a visible goal if the way is free, else at random."""
+    actions = generator.choice(3, p=[0.2, 0.2, 0.6], size=len(observations))
+    for index, view in enumerate(observations):
+        goals = np.argwhere(view[:, :, 0] == 8)
+        if len(goals):
+            x, y = goals[0]
+            ahead = view[3, 5, 0]
+            if y < 6 and ahead in (1, 8):
+                actions[index] = 2
+            elif x != 3:
+                actions[index] = 0 if x < 3 else 1
+    return actions
+
+
+@needs_minigrid
+@needs_envpool
+@pytest.mark.parametrize("id", ["MiniGrid-SimpleCrossingS9N3-v0", "MiniGrid-LavaCrossingS9N2-v0"])
+def test_a_fixed_policy_succeeds_as_often_in_both(id):
+    rates, rewards = {}, {}
+    for backend, count, steps in (("gymnasium", 16, 1000), ("envpool", 64, 1500)):
+        vector = make_vector(id, count, backend=backend)
+        generator = np.random.default_rng(0)
+        seen = vector.reset(0)
+        lengths = np.zeros(count)
+        ended, succeeded = 0, 0
+        for _ in range(steps):
+            result = vector.step(walk_to_the_goal(seen, generator))
+            seen = result.observations
+            lengths += 1
+            over = result.terminated | result.truncated
+            won = result.rewards > 0
+            # success reward 1 - 0.9·t / max_steps
+            np.testing.assert_allclose(result.rewards[won], 1 - 0.9 * lengths[won] / MOST_STEPS[id], rtol=1e-6)
+            assert not (won & ~result.terminated).any()
+            ended, succeeded = ended + over.sum(), succeeded + won.sum()
+            lengths[over] = 0
+        rates[backend], rewards[backend] = succeeded / ended, ended
+    assert rewards["gymnasium"] > 40
+    assert rates["gymnasium"] == pytest.approx(rates["envpool"], abs=0.2)
+
+
+def test_the_backend_is_chosen_and_missing_ones_are_named(monkeypatch):
+    assert isinstance(make_vector("gatel0rd/Recall-v0", 2), GymnasiumVector)
+    with pytest.raises(ValueError, match="backend is 'fast'; expected auto"):
+        make_vector("CartPole-v1", 2, backend="fast")
+    with pytest.raises(ValueError, match="Gymnasium knows no environment 'Carpole-v1'"):
+        make_vector("Carpole-v1", 2)
+    with pytest.raises(
+        (ValueError, ModuleNotFoundError), match=r"EnvPool has no environment|EnvPool is not installed"
+    ) as caught:
+        make_vector("gatel0rd/Recall-v0", 2, backend="envpool")
+    assert "backend='gymnasium'" in str(caught.value) or "gatel0rd[fast]" in str(caught.value)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    native_ids.cache_clear()
+    assert native_ids() == frozenset()
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gatel0rd\[fast\]'"):
+        make_vector("MiniGrid-DoorKey-8x8-v0", 2, backend="envpool")
+    native_ids.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (spaces.Discrete(5), "expected a Box of one dimension, or an image"),
+        (spaces.Dict({"text": spaces.Discrete(3)}), "have text; expected an array, or an entry image"),
+    ],
+)
+def test_observations_that_agents_cannot_see_are_refused(counting, monkeypatch, space, message):
+    made = Counting.__init__
+
+    def other(self, **options):
+        made(self, **options)
+        self.observation_space = space
+
+    monkeypatch.setattr(Counting, "__init__", other)
+    with pytest.raises(ValueError, match=message):
+        make_vector(counting, 1)
+
+
+def test_actions_that_agents_cannot_take_are_refused(counting, monkeypatch):
+    made = Counting.__init__
+
+    def other(self, **options):
+        made(self, **options)
+        self.action_space = spaces.MultiDiscrete([2, 3])
+
+    monkeypatch.setattr(Counting, "__init__", other)
+    with pytest.raises(ValueError, match="actions of Counting-v0 are MultiDiscrete"):
+        make_vector(counting, 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gymnasiums_checker_is_content_with_recall():
+    check_env(Recall(), skip_render_check=True)
+
+
+def test_recall_asks_for_what_was_shown():
+    env = Recall(wait=(1, 3))
+    asked = set()
+    for seed in range(40):
+        seen, _ = env.reset(seed=seed)
+        shown = [int(seen[:2].argmax())]
+        over = False
+        while not over:
+            question = seen[2:].any()
+            first_or_second = int(seen[2:].argmax())
+            answer = shown[first_or_second] if question else 0
+            if question and seed % 2:
+                answer = 1 - answer
+            if question:
+                asked.add((first_or_second, len(shown)))
+            seen, reward, over, _, _ = env.step(np.int64(answer))
+            if len(shown) == 1:
+                shown.append(int(seen[:2].argmax()))
+                assert seen.sum() == 1
+            assert reward == (over and seed % 2 == 0)
+    assert asked == {(0, 2), (1, 2)}
+    with pytest.raises(ValueError, match="wait is"):
+        Recall(wait=(3, 1))
