@@ -18,10 +18,10 @@ import torch
 
 import gatel0rd
 from gatel0rd.explore import make_app, save_page, serve
-from gatel0rd.explore.app import plotly_source
-from gatel0rd.explore.driving import Watcher, in_words
-from gatel0rd.explore.subjects import MADE, prepare
-from gatel0rd.explore.views import LONGEST, events, plain, predicted
+from gatel0rd.explore.assets import list_assets, plotly_source
+from gatel0rd.explore.models import GENERATED_SEQUENCES, prepare_models
+from gatel0rd.explore.sessions import OnlineModel, describe_opening
+from gatel0rd.explore.views import LONGEST, list_events, predict_sequence, to_plain
 from gatel0rd.models import WorldModel
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.models.fitted import FittedModel, Scaling
@@ -122,19 +122,19 @@ def test_predictions_are_those_of_the_model(client, models, recordings, place, r
     answer = client.post("/api/predict", json={"model": place, "sequence": 0, "real_steps": real_steps}).json()
     model = models[place][1]
     seen, acted = recordings.aligned(model.observation_names, model.action_names, "").sequence(0)
-    course = model.run(seen, acted, real_steps=real_steps)
+    trajectory = model.run(seen, acted, real_steps=real_steps)
     for column, name in enumerate(model.observation_names):
-        assert answer["predictions"][name] == pytest.approx(course.predictions[:, column], rel=1e-4)
-    np.testing.assert_allclose(answer["latents"], course.latents.T, rtol=1e-4)
-    squared = (((course.predictions - seen[1:]) / 20) ** 2).mean(axis=1)
+        assert answer["predictions"][name] == pytest.approx(trajectory.predictions[:, column], rel=1e-4)
+    np.testing.assert_allclose(answer["latents"], trajectory.latents.T, rtol=1e-4)
+    squared = (((trajectory.predictions - seen[1:]) / 20) ** 2).mean(axis=1)
     real = STEPS - 1 if real_steps is None else real_steps
     assert answer["one_step_error"] == pytest.approx(squared[:real].mean(), rel=1e-4)
     assert answer["free_error"] == (None if real_steps is None else pytest.approx(squared[real:].mean(), rel=1e-4))
-    if course.gates is None:
+    if trajectory.gates is None:
         assert answer["gates"] is None and answer["events"] == []
     else:
-        np.testing.assert_allclose(answer["gates"], course.gates.T, rtol=1e-4)
-        assert answer["open_rate"] == pytest.approx((course.gates > 0).mean())
+        np.testing.assert_allclose(answer["gates"], trajectory.gates.T, rtol=1e-4)
+        assert answer["open_rate"] == pytest.approx((trajectory.gates > 0).mean())
 
 
 def test_free_running_changes_only_what_comes_after(client):
@@ -246,8 +246,10 @@ def test_only_this_machine_is_answered(client, headers, status):
 
 
 def test_the_page_and_its_parts_name_no_other_address(client):
-    for path in ("/", "/page.css", "/page.js"):
-        answer = client.get(path)
+    names = [name for name, _ in list_assets()]
+    assert {"page.html", "page.css", "main.js", "state.js"} < set(names)
+    for name in names:
+        answer = client.get("/" if name == "page.html" else f"/{name}")
         assert answer.status_code == 200
         assert not re.search(r"(https?:)?//\w+\.", answer.text)
         assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -262,9 +264,9 @@ def test_a_saved_page_holds_everything(models, recordings, tmp_path):
     content = json.loads(re.search(r'id="saved">(.*?)</script>', text, re.DOTALL)[1])
     assert not content["live"] and len(content["sequences"]) == len(content["saved"]) == 1
     seen, acted = recordings.sequence(0)
-    course = models[0][1].run(seen, acted)
-    assert content["saved"][0]["courses"][0]["predictions"]["depth"] == pytest.approx(
-        course.predictions[:, 0], rel=1e-4
+    trajectory = models[0][1].run(seen, acted)
+    assert content["saved"][0]["trajectories"][0]["predictions"]["depth"] == pytest.approx(
+        trajectory.predictions[:, 0], rel=1e-4
     )
     with pytest.raises(ValueError, match="at least 1"):
         save_page(models, recordings, path, sequences=0)
@@ -307,11 +309,11 @@ def test_importing_is_cheap():
 
 def test_own_models_need_data_and_worlds_do_not_mix(models):
     with pytest.raises(RecordingError, match="name it too"):
-        prepare(models, None)
+        prepare_models(models, None)
     with pytest.raises(RecordingError, match=r"different worlds \(own data, rrc\)"):
-        prepare([*models, ("rrc", gatel0rd.load(TRAINED))], None)
+        prepare_models([*models, ("rrc", gatel0rd.load(TRAINED))], None)
     with pytest.raises(ValueError, match="no model"):
-        prepare([], None)
+        prepare_models([], None)
 
 
 def test_missing_columns_are_named(recordings):
@@ -321,36 +323,38 @@ def test_missing_columns_are_named(recordings):
 
 def test_a_models_own_scenario_makes_recordings(driver):
     content = driver.get("/api/overview").json()
-    assert len(content["sequences"]) == MADE
+    assert len(content["sequences"]) == GENERATED_SEQUENCES
     assert [entry["name"] for entry in content["variables"]][:4] == ["agent_x", "agent_y", "robot_x", "robot_y"]
-    assert content["drives"] == [{"scenario": "rrc", "steering": "arrows"}]
+    (world,) = content["drives"]
+    assert (world["scenario"], world["title"]) == ("rrc", "Robot Remote Control")
+    assert world["steering"]["keys"]["ArrowDown"] == [0, -1] and world["steering"]["shot"] is None
 
 
 def test_a_scenarios_model_also_reads_numbered_columns():
     data = from_arrays(np.zeros((2, 5, 4)), np.zeros((2, 5, 2)))
-    (subject,) = prepare([("rrc", gatel0rd.load(TRAINED))], data)
+    (subject,) = prepare_models([("rrc", gatel0rd.load(TRAINED))], data)
     assert subject.model.observation_names == ("x0", "x1", "x2", "x3")
 
 
 def test_plain_numbers_are_short_and_finite():
     values = np.array([0.0, 1 / 3, -123456.7, 1e-30, np.nan, np.inf, 3e38])
-    assert plain(values) == [0.0, 0.333333, -123457.0, 1e-30, None, None, 3e38]
-    json.dumps(plain(np.full((2, 2), np.nan)), allow_nan=False)
+    assert to_plain(values) == [0.0, 0.333333, -123457.0, 1e-30, None, None, 3e38]
+    json.dumps(to_plain(np.full((2, 2), np.nan)), allow_nan=False)
 
 
 def test_a_prediction_that_explodes_is_sent_without_nan(recordings, models):
-    (subject,) = prepare([models[0]], recordings)
+    (subject,) = prepare_models([models[0]], recordings)
     with torch.no_grad():
         subject.model.model.post[-1].bias.fill_(1e38)
-    json.dumps(predicted(subject, 0, real_steps=2), allow_nan=False)
+    json.dumps(predict_sequence(subject, 0, real_steps=2), allow_nan=False)
 
 
 def test_events_are_where_a_closed_gate_opens():
     gates = np.array([[0.5, 0, 0], [0.5, 0, 0], [0, 0.1, 0], [0, 0.2, 0], [0.3, 0.2, 0], [0, 0, 0]])
-    assert events(gates) == [2, 4]
-    assert in_words([3]) == "gate opened in dimension 3"
-    assert in_words([3, 1, 3]) == "gates opened in dimensions 1 and 3"
-    assert in_words([]) is None
+    assert list_events(gates) == [2, 4]
+    assert describe_opening([3]) == "gate opened in dimension 3"
+    assert describe_opening([3, 1, 3]) == "gates opened in dimensions 1 and 3"
+    assert describe_opening([]) is None
 
 
 def test_long_sequences_are_cut():
@@ -367,13 +371,13 @@ def test_long_sequences_are_cut():
 def test_watching_step_by_step_equals_a_run(recordings, init_steps):
     model = small_model(init_steps=init_steps)
     seen, acted = recordings.sequence(0)
-    watcher = Watcher(model)
-    made = [watcher.feed(seen[t].astype(np.float64), acted[t].astype(np.float64)) for t in range(STEPS - 1)]
+    online = OnlineModel(model)
+    made = [online.feed(seen[t].astype(np.float64), acted[t].astype(np.float64)) for t in range(STEPS - 1)]
     assert [len(rows) for rows in made] == [0] * (init_steps - 1) + [init_steps] + [1] * (STEPS - 1 - init_steps)
-    rows, course = [row for part in made for row in part], model.run(seen, acted)
-    np.testing.assert_allclose([row.latents for row in rows], course.latents, atol=1e-5)
-    np.testing.assert_allclose([row.gates for row in rows], course.gates, atol=1e-5)
-    np.testing.assert_allclose([row.prediction for row in rows], course.predictions, rtol=1e-4, atol=1e-4)
+    rows, trajectory = [row for part in made for row in part], model.run(seen, acted)
+    np.testing.assert_allclose([row.latents for row in rows], trajectory.latents, atol=1e-5)
+    np.testing.assert_allclose([row.gates for row in rows], trajectory.gates, atol=1e-5)
+    np.testing.assert_allclose([row.prediction for row in rows], trajectory.predictions, rtol=1e-4, atol=1e-4)
 
 
 def test_driving_is_the_environment_and_opens_a_gate_at_the_computer(driver):
@@ -391,9 +395,9 @@ def test_driving_is_the_environment_and_opens_a_gate_at_the_computer(driver):
         assert answer["observation"] == pytest.approx(observation, rel=1e-5)
         (told,) = answer["models"]
         assert len(told["rows"]) == 1
-        if told["words"]:
-            opened[step] = told["words"]
-        if any("computer" in words for words in answer["words"]):
+        if told["message"]:
+            opened[step] = told["message"]
+        if any("computer" in words for words in answer["messages"]):
             reached = step
     assert reached == 8 and info["controlled"]
     near = [words for step, words in opened.items() if abs(step - reached) <= 1]
@@ -446,4 +450,4 @@ def test_other_worlds_are_driven_too(scenario, observed, acted, start, action):
     second = client.post("/api/drive/step", json={"session": begun["session"], "action": action}).json()
     assert len(second["models"][0]["rows"]) == 2
     if scenario == "shepherd":
-        assert first["words"] == ["the agent put the cage down"]
+        assert first["messages"] == ["the agent put the cage down"]

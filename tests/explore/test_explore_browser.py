@@ -17,8 +17,8 @@ from playwright.sync_api import sync_playwright
 
 import gatel0rd
 from gatel0rd.explore import make_app, save_page
-from gatel0rd.explore.subjects import prepare
-from gatel0rd.explore.views import events
+from gatel0rd.explore.models import prepare_models
+from gatel0rd.explore.views import list_events
 from gatel0rd.models import WorldModel
 from gatel0rd.models.fitted import unscaled
 from gatel0rd.nn.config import CellConfig
@@ -101,18 +101,18 @@ def test_models_are_side_by_side_and_equal_their_runs(page, address, models):
     opened(page, address)
     assert page.locator("#columns h3").all_inner_texts() == ["GateL0RD", "GRU"]
     assert page.locator("#sequences option").count() == 64
-    for column, subject in enumerate(prepare(models, None)):
-        course = subject.model.run(*subject.recordings.sequence(0))
+    for column, subject in enumerate(prepare_models(models, None)):
+        trajectory = subject.model.run(*subject.recordings.sequence(0))
         shown = traces(page, column)
-        np.testing.assert_allclose(shown["robot_x predicted"], course.predictions[:, 2], rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(shown["h3"], course.latents[:, 2], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(shown["robot_x predicted"], trajectory.predictions[:, 2], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(shown["h3"], trajectory.latents[:, 2], rtol=1e-4, atol=1e-6)
     assert np.shape(traces(page, 0)["gates"]) == (8, 49)
 
 
 def test_every_opening_of_a_gate_is_marked(page, address, models):
     opened(page, address)
-    subject = prepare(models, None)[0]
-    expected = events(subject.model.run(*subject.recordings.sequence(0)).gates)
+    subject = prepare_models(models, None)[0]
+    expected = list_events(subject.model.run(*subject.recordings.sequence(0)).gates)
     script = "(plot) => plot.data.filter((trace) => trace.name === 'events').map((trace) => trace.x)"
     marks = page.locator("#columns .plot").first.evaluate(script)
     assert len(expected) > 0 and len(marks) == 6
@@ -232,12 +232,12 @@ def test_a_mistake_is_shown_in_a_banner(page, address):
 
 
 def test_a_saved_page_opens_from_its_file(page, models, tmp_path):
-    (subject, *_) = prepare(models, None)
+    (subject, *_) = prepare_models(models, None)
     path = save_page(models, subject.recordings, tmp_path / "page.html", sequences=3)
     opened(page, path.as_uri())
     assert page.locator("#sequences option").count() == 3
-    course = subject.model.run(*subject.recordings.sequence(0))
-    np.testing.assert_allclose(traces(page)["robot_x predicted"], course.predictions[:, 2], rtol=1e-4, atol=1e-6)
+    trajectory = subject.model.run(*subject.recordings.sequence(0))
+    np.testing.assert_allclose(traces(page)["robot_x predicted"], trajectory.predictions[:, 2], rtol=1e-4, atol=1e-6)
     before = traces(page)["agent_x recorded"]
     page.select_option("#sequences", "2")
     assert traces(page)["agent_x recorded"] != before

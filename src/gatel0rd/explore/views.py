@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.explore.subjects import Subject
+from gatel0rd.explore.models import ExploredModel
 from gatel0rd.models.events import boundaries, find_events
+from gatel0rd.models.fitted import FittedModel
 
 LONGEST = 5000
 """Steps of a sequence that are shown; later ones are left out."""
@@ -26,43 +27,44 @@ class Edit:
     value: float
 
 
-def plain(values: NDArray[Any]) -> list[Any]:
-    """Numbers with six significant digits as lists; what is not finite becomes None."""
+def to_plain(values: NDArray[Any]) -> list[Any]:
+    """Numbers with six significant digits as lists; NaN and infinity become None."""
     array = np.asarray(values, dtype=np.float64)
     short = [float(f"{value:.6g}") if math.isfinite(value) else None for value in array.ravel().tolist()]
     listed: list[Any] = np.array(short, dtype=object).reshape(array.shape).tolist()
     return listed
 
 
-def number(value: float) -> float | None:
+def to_number(value: float) -> float | None:
     """A number, or None if it is not finite."""
-    found: float | None = plain(np.array([value]))[0]
+    found: float | None = to_plain(np.array([value]))[0]
     return found
 
 
-def overview(subjects: Sequence[Subject]) -> dict[str, Any]:
+def make_overview(models: Sequence[ExploredModel]) -> dict[str, Any]:
     """Models, sequences and variables, without their values."""
-    recordings = subjects[0].recordings
+    recordings = models[0].recordings
     variables: dict[str, dict[str, Any]] = {}
     for kind in ("observation", "action"):
-        for subject in subjects:
-            own = subject.recordings
+        for explored in models:
+            own = explored.recordings
             values = own.observations if kind == "observation" else own.actions
             names = own.observation_names if kind == "observation" else own.action_names
             for column, name in enumerate(names):
-                spread = number(float(np.ptp(values[:, column])))
+                spread = to_number(float(np.ptp(values[:, column])))
                 variables.setdefault(name, {"name": name, "kind": kind, "spread": spread})
     return {
         "models": [
             {
-                "name": subject.name,
-                "cell": subject.model.cell,
-                "scenario": subject.scenario,
-                "init_steps": subject.model.model.config.init_steps,
-                "observations": list(subject.model.observation_names),
-                "actions": list(subject.model.action_names),
+                "name": explored.name,
+                "cell": explored.model.cell,
+                "gated": has_gates(explored.model),
+                "scenario": explored.scenario,
+                "init_steps": explored.model.model.config.init_steps,
+                "observations": list(explored.model.observation_names),
+                "actions": list(explored.model.action_names),
             }
-            for subject in subjects
+            for explored in models
         ],
         "sequences": [
             {"name": name, "length": shown_length(int(length)), "whole_length": int(length)}
@@ -77,49 +79,63 @@ def shown_length(length: int) -> int:
     return min(length, LONGEST)
 
 
-def recorded(subjects: Sequence[Subject], index: int) -> dict[str, list[Any]]:
-    """The values of every variable in one sequence."""
+def has_gates(model: FittedModel) -> bool:
+    """Whether a model's cell has gates that open and close."""
+    return model.model.core.noise_size > 0
+
+
+def list_values(models: Sequence[ExploredModel], index: int) -> dict[str, list[Any]]:
+    """The values of every variable of any model in one sequence."""
     columns: dict[str, list[Any]] = {}
-    for subject in subjects:
-        names = (subject.model.observation_names, subject.model.action_names)
-        for own, values in zip(names, subject.recordings.sequence(index), strict=True):
-            columns |= {name: plain(values[:LONGEST, i]) for i, name in enumerate(own) if name not in columns}
+    for explored in models:
+        names = (explored.model.observation_names, explored.model.action_names)
+        for own, values in zip(names, explored.recordings.sequence(index), strict=True):
+            columns |= {name: to_plain(values[:LONGEST, i]) for i, name in enumerate(own) if name not in columns}
     return columns
 
 
-def predicted(
-    subject: Subject, index: int, *, real_steps: int | None = None, edits: Sequence[Edit] = ()
+def predict_sequence(
+    explored: ExploredModel, index: int, *, real_steps: int | None = None, edits: Sequence[Edit] = ()
 ) -> dict[str, Any]:
     """One sequence as a model sees it; errors are against the recording, in the model's units.
 
     Row t is about input t: its prediction is of step t + 1. From input ``real_steps`` on the model runs freely.
     """
-    observations, actions = (values[:LONGEST] for values in subject.recordings.sequence(index))
-    model = subject.model
+    model = explored.model
+    observations, actions = (values[:LONGEST] for values in explored.recordings.sequence(index))
+    seen, acted = _edit(model, observations, actions, edits)
+    real = len(seen) - 1 if real_steps is None else max(real_steps, model.model.config.init_steps)
+    scale = np.array(model.observation_scaling.scale)
+    with np.errstate(over="ignore", invalid="ignore"):  # free-running may explode
+        trajectory = model.run(seen, acted, real_steps=real)
+        squared = (((trajectory.predictions - observations[1:]) / scale) ** 2).mean(axis=1)
+    gates = trajectory.gates
+    return {
+        "predictions": {name: to_plain(trajectory.predictions[:, i]) for i, name in enumerate(model.observation_names)},
+        "latents": to_plain(trajectory.latents.T),
+        "gates": None if gates is None else to_plain(gates.T),
+        "events": [] if gates is None else list_events(gates),
+        "open_rate": None if gates is None else to_number(float((gates > 0).mean())),
+        "real_steps": real,
+        "one_step_error": to_number(float(squared[:real].mean())),
+        "free_error": to_number(float(squared[real:].mean())) if real < len(squared) else None,
+    }
+
+
+def _edit(
+    model: FittedModel, observations: NDArray[Any], actions: NDArray[Any], edits: Sequence[Edit]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Copies with other values; edits of variables that the model does not have change nothing."""
     seen, acted = observations.copy(), actions.copy()
     for edit in edits:
         if edit.variable in model.observation_names:
             seen[edit.step, model.observation_names.index(edit.variable)] = edit.value
         elif edit.variable in model.action_names:
             acted[edit.step, model.action_names.index(edit.variable)] = edit.value
-    real = len(seen) - 1 if real_steps is None else max(real_steps, model.model.config.init_steps)
-    scale = np.array(model.observation_scaling.scale)
-    with np.errstate(over="ignore", invalid="ignore"):  # free-running may explode
-        course = model.run(seen, acted, real_steps=real)
-        squared = (((course.predictions - observations[1:]) / scale) ** 2).mean(axis=1)
-    return {
-        "predictions": {name: plain(course.predictions[:, i]) for i, name in enumerate(model.observation_names)},
-        "latents": plain(course.latents.T),
-        "gates": None if course.gates is None else plain(course.gates.T),
-        "events": [] if course.gates is None else events(course.gates),
-        "open_rate": None if course.gates is None else number(float((course.gates > 0).mean())),
-        "real_steps": real,
-        "one_step_error": number(float(squared[:real].mean())),
-        "free_error": number(float(squared[real:].mean())) if real < len(squared) else None,
-    }
+    return seen, acted
 
 
-def events(gates: NDArray[Any]) -> list[int]:
-    """Steps at which a gate opens that was closed before. Shape: [T, G]."""
+def list_events(gates: NDArray[Any]) -> list[int]:
+    """The steps of events, as everywhere in this package. Shape: [T, G]."""
     times: list[int] = boundaries(find_events(gates)).tolist()
     return times

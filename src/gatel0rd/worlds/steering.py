@@ -28,10 +28,24 @@ class Shot:
 
     Attributes:
         place, velocity: options of the environment's ``reset``, two numbers each.
+        half_picture: half of the picture's width and height in the units of ``place``, whose origin is in the middle.
+        reach: largest numbers of ``place``; a click farther out is brought there.
+        speed: velocity per unit of ``place`` that is dragged.
+        fastest: largest length of ``velocity``; a click may be dragged by a twentieth of it.
+        observed: which numbers of the observation are the present place.
+        stopped: entry of ``info`` that says that nothing will move any more; None: there is none.
+        longest: number of steps after which time stops.
     """
 
     place: str
     velocity: str
+    half_picture: tuple[float, float] = (1.0, 1.0)
+    reach: tuple[float, float] = (1.0, 1.0)
+    speed: tuple[float, float] = (1.0, 1.0)
+    fastest: float = 1.0
+    observed: tuple[int, int] = (0, 1)
+    stopped: str | None = None
+    longest: int = 300
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What is explored: models, each with the recordings in its own columns."""
+"""The models that are explored, each with the recordings in its own columns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gatel0rd.worlds.data import GENERATORS, generate
 if TYPE_CHECKING:
     from gatel0rd.models.fitted import FittedModel
 
-MADE = 64
-"""How many sequences are made of a scenario if no data is given."""
+GENERATED_SEQUENCES = 64
+"""How many sequences a model's world generates if no data is given."""
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExploredModel:
     """A model under a name, with the recordings in its columns and order."""
 
     name: str
@@ -33,30 +33,33 @@ class Subject:
 
 
 def scenario_of(model: FittedModel) -> str | None:
-    """The scenario of the paper that a model was trained on, if it was one."""
+    """The scenario of the paper that a model was trained on; None if it was trained on other data."""
     scenario = model.info.get("run", {}).get("scenario")
     return scenario if scenario in GENERATORS else None
 
 
-def prepare(models: Sequence[tuple[str, FittedModel]], recordings: Recordings | None) -> list[Subject]:
-    """Models with data: the one given, or some that their scenario makes."""
+def prepare_models(models: Sequence[tuple[str, FittedModel]], recordings: Recordings | None) -> list[ExploredModel]:
+    """Models with the recordings that are given, or some that their world generates.
+
+    Models may have different columns; recordings need those of all.
+    """
     if not models:
-        raise ValueError("there is no model to explore; expected at least one")
-    named = [(name, with_names(model)) for name, model in models]
+        raise ValueError("no model was given; expected at least one")
+    named = [(name, name_columns(model)) for name, model in models]
     if recordings is None:
-        recordings = made_by_scenario([model for _, model in named])
-    subjects = []
+        recordings = generate_recordings([model for _, model in named])
+    explored = []
     for (name, given), (_, renamed) in zip(models, named, strict=True):
         known = {*recordings.observation_names, *recordings.action_names}
         model = renamed if known.issuperset((*renamed.observation_names, *renamed.action_names)) else given
-        subjects.append(
-            Subject(name, model, recordings.aligned(model.observation_names, model.action_names, f"model {name}"))
+        explored.append(
+            ExploredModel(name, model, recordings.aligned(model.observation_names, model.action_names, f"model {name}"))
         )
-    return subjects
+    return explored
 
 
-def with_names(model: FittedModel) -> FittedModel:
-    """A model of a scenario with its columns' names instead of numbers; others as they are."""
+def name_columns(model: FittedModel) -> FittedModel:
+    """A model of a scenario with the names of its columns instead of numbers; other models as they are."""
     scenario = scenario_of(model)
     if scenario is None:
         return model
@@ -67,20 +70,24 @@ def with_names(model: FittedModel) -> FittedModel:
     return replace(model, observation_names=tuple(observed), action_names=tuple(acted))
 
 
-def made_by_scenario(models: Sequence[FittedModel]) -> Recordings:
-    """Sequences of the scenario that all models share, from the recipe that the first was evaluated on."""
+def generate_recordings(models: Sequence[FittedModel]) -> Recordings:
+    """Sequences of the scenario that all models share, by the recipe that the first was evaluated on."""
     scenarios = {scenario_of(model) for model in models}
     if scenarios == {None}:
-        raise RecordingError("the models are of your own data; name it too, as in `gatel0rd explore MODEL data.csv`")
+        raise RecordingError(
+            "the models were trained on your own data; name it too, as in `gatel0rd explore MODEL data.csv`"
+        )
     if len(scenarios) > 1:
         found = ", ".join(sorted(scenario or "own data" for scenario in scenarios))
-        raise RecordingError(f"the models are of different worlds ({found}); explore those of one at a time")
+        raise RecordingError(
+            f"the models were trained on different worlds ({found}); explore one world at a time, or name data for all"
+        )
     recipe = from_json(DataRecipe, models[0].info["run"]["evaluation_data"][0])
-    data = generate(replace(recipe, sequences=MADE))
+    data = generate(replace(recipe, sequences=GENERATED_SEQUENCES))
     return from_arrays(
         data.observations,
         data.actions,
         observation_names=models[0].observation_names,
         action_names=models[0].action_names,
-        names=[f"{recipe.split} {index + 1}" for index in range(MADE)],
+        names=[f"{recipe.split} {index + 1}" for index in range(GENERATED_SEQUENCES)],
     )

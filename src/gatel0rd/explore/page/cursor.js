@@ -1,0 +1,47 @@
+/* One moment in all columns: a line in the plots, values in the list of variables, a sentence per model. */
+
+import { byId } from "./dom.js";
+import { formatValue, plural } from "./format.js";
+import { MARGIN } from "./plots.js";
+import { clampStep, editKey, state, stepCount, valueAt } from "./state.js";
+
+export function moveCursor(step) {
+  state.at = clampStep(step);
+  byId("at").textContent = `at step ${state.at}`;
+  showValues();
+  state.columns.forEach((column, place) => {
+    moveLines(column);
+    column.reading.textContent = `step ${state.at}: ${describe(state.trajectories[place])}`;
+  });
+}
+
+function showValues() {
+  for (const row of byId("variables").children) {
+    const name = row.dataset.name, input = row.querySelector("input[type=number]");
+    input.classList.toggle("edited", state.edits.has(editKey(state.at, name)));
+    if (document.activeElement !== input) input.value = formatValue(valueAt(name, state.at));
+  }
+}
+
+function moveLines(column) {
+  const layout = column.plot.layout, [low, high] = layout.xaxis.range;
+  const width = column.plot.clientWidth - MARGIN.left - MARGIN.right;
+  for (const [node, step] of [[column.cursor, state.at], [column.pin, state.pinned]]) {
+    const share = (step - low) / (high - low);
+    node.hidden = share < 0 || share > 1 || (node === column.pin && state.pinned === state.at);
+    node.style.left = `${MARGIN.left + share * width}px`;
+    node.style.top = `${MARGIN.top}px`;
+    node.style.height = `${layout.height - MARGIN.top - MARGIN.bottom}px`;
+  }
+}
+
+function describe({ gates, latents }) {
+  const step = state.at;
+  if (step >= stepCount() - 1) return "the end";
+  if (!gates) {
+    const changed = latents.filter((row) => step && Math.abs(row[step] - row[step - 1]) > 1e-3).length;
+    return `${changed} of ${plural(latents.length, "dimension")} change`;
+  }
+  const open = gates.map((row, dimension) => (row[step] > 0 ? dimension + 1 : 0)).filter(Boolean);
+  return open.length ? `gate${open.length > 1 ? "s" : ""} ${open.join(", ")} open` : "all gates closed";
+}
