@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small_models import small_model
 
 import gatel0rd
 from gatel0rd.explore import make_app, save_page, serve
@@ -22,10 +23,7 @@ from gatel0rd.explore.assets import list_assets, plotly_source
 from gatel0rd.explore.models import GENERATED_SEQUENCES, prepare_models
 from gatel0rd.explore.sessions import OnlineModel, describe_opening
 from gatel0rd.explore.views import LONGEST, list_events, predict_sequence, to_plain
-from gatel0rd.models import WorldModel
-from gatel0rd.models.config import WorldModelConfig
-from gatel0rd.models.fitted import FittedModel, Scaling
-from gatel0rd.nn.config import CellConfig
+from gatel0rd.models.fitted import FittedModel
 from gatel0rd.recordings.reading import RecordingError, from_arrays
 from gatel0rd.worlds.robot_remote_control.env import RobotRemoteControl
 
@@ -35,28 +33,6 @@ with warnings.catch_warnings():  # it would rather have httpx2, and says so when
 
 TRAINED = Path(__file__).parents[1] / "data" / "rrc-gatel0rd"
 STEPS = 9
-
-
-def small_model(cell="gatel0rd", observed=("depth", "speed", "angle"), acted=("push", "turn"), init_steps=2, **info):
-    generator = torch.Generator().manual_seed(5)
-    config = WorldModelConfig(
-        observation_size=len(observed),
-        action_size=len(acted),
-        cell=CellConfig(name=cell, hidden_size=4),
-        feature_size=6,
-        init_steps=init_steps,
-        residual_scale=1.0,
-    )
-    model = WorldModel(config)
-    model.reset_parameters(generator)
-    return FittedModel(
-        model=model,
-        observation_names=tuple(observed),
-        action_names=tuple(acted),
-        observation_scaling=Scaling((3.0,) * len(observed), (20.0,) * len(observed)),
-        action_scaling=Scaling((0.5,) * len(acted), (2.0,) * len(acted)),
-        info=info,
-    )
 
 
 @pytest.fixture

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import socket
-import threading
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import uvicorn
-from playwright.sync_api import sync_playwright
 
 import gatel0rd
 from gatel0rd.explore import make_app, save_page
@@ -23,6 +17,7 @@ from gatel0rd.models import WorldModel
 from gatel0rd.models.fitted import unscaled
 from gatel0rd.nn.config import CellConfig
 
+pytestmark = pytest.mark.browser
 TRAINED = Path(__file__).parents[1] / "data" / "rrc-gatel0rd"
 
 
@@ -35,49 +30,8 @@ def models():
 
 
 @pytest.fixture(scope="module")
-def address(models):
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(make_app(models, None), log_level="warning", lifespan="off", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
-    listener.close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium = shutil.which("chromium")
-    assert chromium, "chromium is missing; the page is tested in a real browser: apt install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    """A page that must neither complain nor ask for anything elsewhere."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    complaints: list[str] = []
-    page.on(
-        "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
-    )
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url[:100]}"))
-    page.on(
-        "request", lambda request: complaints.append(f"elsewhere: {request.url[:100]}") if foreign(request) else None
-    )
-    page.expected = []
-    yield page
-    page.close()
-    assert [text for text in complaints if not any(words in text for words in page.expected)] == []
-
-
-def foreign(request):
-    return not request.url.startswith(("http://127.0.0.1:", "data:", "file://", "blob:"))
+def address(models, serve_app):
+    return serve_app(make_app(models, None))
 
 
 def opened(page, address):
@@ -184,41 +138,6 @@ def test_zooming_in_one_column_zooms_all(page, address):
     page.wait_for_timeout(500)
     whole = page.locator("#columns .plot").nth(1).evaluate("(plot) => plot.layout.xaxis.range")
     assert whole == [-0.5, 49.5]
-
-
-def test_driving_onto_the_computer_opens_a_gate(page, address):
-    def seeded(route):
-        route.continue_(post_data=json.dumps({**route.request.post_data_json, "seed": 1}))
-
-    opened(page, address)
-    page.route("**/api/drive/start", seeded)
-    page.click("#tab-drive")
-    page.wait_for_selector("#drive[data-step='0']")
-
-    def seen():
-        return json.loads(page.get_attribute("#drive", "data-observation"))
-
-    def press(key):
-        step = int(page.get_attribute("#drive", "data-step"))
-        page.keyboard.press(key)
-        page.wait_for_selector(f"#drive[data-step='{step + 1}']")
-
-    for axis, (less, more) in enumerate((("ArrowLeft", "ArrowRight"), ("ArrowDown", "ArrowUp"))):
-        while abs(seen()[axis] - 0.5) > 0.0501:
-            before = seen()[axis]
-            sign = 1 if before < 0.5 else -1
-            press(more if sign > 0 else less)
-            # a start beyond the walls is brought inside them
-            assert seen()[axis] == pytest.approx(np.clip(before + 0.1 * sign, -0.95, 0.95), abs=1e-5)
-    for key in ("ArrowLeft", "ArrowLeft", "ArrowDown"):
-        press(key)
-    assert "at the computer" in page.locator("#log").inner_text()
-    assert "GateL0RD: gate" in page.locator("#log").inner_text()
-    drawn = "(plot) => Object.fromEntries(plot.data.map((trace) => [trace.name, trace.z || trace.y]))"
-    shown = page.locator("#watchers .plot").first.evaluate(drawn)
-    steps = int(page.get_attribute("#drive", "data-step"))
-    assert np.shape(shown["gates"]) == (8, steps) and np.max(np.array(shown["gates"])[:, -5:]) > 0
-    assert max(np.ptp(shown[f"h{dimension}"][-5:]) for dimension in range(1, 9)) > 0.5
 
 
 def test_a_mistake_is_shown_in_a_banner(page, address):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.explore.models import ExploredModel
-from gatel0rd.models.events import boundaries, find_events
+from gatel0rd.models.events import find_events
 from gatel0rd.models.fitted import FittedModel
 
 LONGEST = 5000
@@ -137,5 +137,4 @@ def _edit(
 
 def list_events(gates: NDArray[Any]) -> list[int]:
     """The steps of events, as everywhere in this package. Shape: [T, G]."""
-    times: list[int] = boundaries(find_events(gates)).tolist()
-    return times
+    return sorted({event.time for event in find_events(gates)})

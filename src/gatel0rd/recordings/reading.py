@@ -49,6 +49,14 @@ class RecordingError(ValueError):
     """Recordings that cannot be used; the message says what was found, what was expected and what to do."""
 
 
+class MissingColumnError(RecordingError):
+    """A column that a layout names is not there."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """Which column is what, where a file does not say so by itself.
@@ -393,7 +401,9 @@ def _check_roles(layout: Layout, header: Sequence[str], source: str | Path) -> N
     roles += [(name, "columns to ignore") for name in layout.ignored]
     for name, what in roles:
         if name is not None and name not in header:
-            raise RecordingError(f"{source} has no column {name!r} for the {what}; it has {', '.join(header)}")
+            raise MissingColumnError(
+                f"{source} has no column {name!r} for the {what}; it has {', '.join(header)}", name
+            )
     if twice := _repeated([name for name, _ in roles if name is not None]):
         raise RecordingError(f"column {', '.join(twice)} is given twice; it can be only one of {ROLES}")
 
