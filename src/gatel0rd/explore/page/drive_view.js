@@ -5,7 +5,7 @@ import { listenToShots } from "./aim.js";
 import { byId, make, showError } from "./dom.js";
 import { capitalize } from "./format.js";
 import { state } from "./state.js";
-import { currentAction, listenToKeys, resetSteering, showHelp, toggleTexts } from "./steering.js";
+import { currentAction, keysRepeat, listenToKeys, resetSteering, showHelp, toggleTexts } from "./steering.js";
 import { colorOf } from "./theme.js";
 import { buildWatchers, clearWatchers, updateWatcher } from "./watchers.js";
 
@@ -68,7 +68,7 @@ async function begin(start = {}) {
 function runTime() {
   if (!isShown() || drive.working || drive.queue.length || !drive.session) return;
   const runs = byId("running").checked && (drive.world.steering.shot === null || drive.moving);
-  if (drive.held.size || runs) takeStep(currentAction());
+  if (keysRepeat() || runs) takeStep(currentAction());
 }
 
 async function takeStep(action) {

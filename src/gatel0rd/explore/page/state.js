@@ -19,6 +19,7 @@ export const state = {
     session: null,
     actionSize: 0,
     held: new Set(),    // keys
+    pressedAt: 0,       // when the last key was pressed, in milliseconds
     toggles: {},        // key -> 1 or -1
     queue: [],          // actions that wait for the server
     working: false,

@@ -6,6 +6,8 @@ import { state } from "./state.js";
 const KEY_LABELS = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", " ": "space" };
 const KEY_NAMES = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", ".": "full stop", ",": "comma" };
 
+const REPEAT_DELAY = 250; // milliseconds
+
 const steering = () => state.drive.world.steering;
 
 export function resetSteering() {
@@ -25,10 +27,14 @@ const isUsed = (key) => key in steering().keys || key in steering().toggles || k
 
 /* Press a key of the steering; each press takes a step. */
 function press(key, takeStep) {
+  state.drive.pressedAt = performance.now();
   if (key in steering().keys) state.drive.held.add(key);
   else if (key in steering().toggles) state.drive.toggles[key] *= -1;
   takeStep(currentAction());
 }
+
+/* Whether keys are held for so long that they repeat; a short press takes exactly one step. */
+export const keysRepeat = () => state.drive.held.size > 0 && performance.now() - state.drive.pressedAt > REPEAT_DELAY;
 
 const release = (key) => state.drive.held.delete(key);
 
