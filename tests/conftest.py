@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 import torch
@@ -16,3 +17,11 @@ T, B, INPUT, H, OUTPUT = 7, 5, 3, 2, 4
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line for each reason to skip tests, however many are skipped for it."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} skipped: {reason}")

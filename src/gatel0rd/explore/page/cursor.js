@@ -32,7 +32,18 @@ function moveLines(column) {
     node.style.left = `${MARGIN.left + share * width}px`;
     node.style.top = `${MARGIN.top}px`;
     node.style.height = `${layout.height - MARGIN.top - MARGIN.bottom}px`;
+    node.style.maskImage = panelMask(layout);
   }
+}
+
+/* Lines are drawn inside the panels only: between them are titles. */
+function panelMask(layout) {
+  const domains = Object.keys(layout).filter((name) => name.startsWith("yaxis")).map((name) => layout[name].domain);
+  const stops = domains.sort((a, b) => b[1] - a[1]).flatMap(([bottom, top]) => {
+    const [from, to] = [1 - top, 1 - bottom].map((share) => `${(100 * share).toFixed(2)}%`);
+    return [`transparent ${from}`, `#000 ${from} ${to}`, `transparent ${to}`];
+  });
+  return `linear-gradient(to bottom, ${stops.join(", ")})`;
 }
 
 function describe({ gates, latents }) {
