@@ -25,6 +25,7 @@ from gatel0rd.explore.sessions import OnlineModel, describe_opening
 from gatel0rd.explore.views import LONGEST, list_events, predict_sequence, to_plain
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.recordings.reading import RecordingError, from_arrays
+from gatel0rd.recordings.segmenter import segment
 from gatel0rd.worlds.robot_remote_control.env import RobotRemoteControl
 
 with warnings.catch_warnings():  # it would rather have httpx2, and says so when it is imported
@@ -331,6 +332,34 @@ def test_events_are_where_a_closed_gate_opens():
     assert describe_opening([3]) == "gate opened in dimension 3"
     assert describe_opening([3, 1, 3]) == "gates opened in dimensions 1 and 3"
     assert describe_opening([]) is None
+
+
+def test_the_page_shows_the_events_that_segment_finds(driver):
+    model = prepare_models([("rrc", gatel0rd.load(TRAINED))], None)[0]
+    found = segment(model.model, model.recordings, apart=1)
+    shown = [
+        driver.post("/api/predict", json={"model": 0, "sequence": index}).json()["events"]
+        for index in range(len(found))
+    ]
+    assert shown == [sorted({event.time for event in entry.events}) for entry in found]
+    assert sum(map(len, shown)) > 20
+
+
+def test_live_events_are_those_of_the_whole_sequence(driver):
+    session = driver.post("/api/drive/start", json={"scenario": "rrc", "start": {"agent": [0.2, 0.5]}}).json()[
+        "session"
+    ]
+    gates, messages = [], {}
+    for step in range(30):
+        action = [1 if step % 9 < 6 else -1, 0]
+        (told,) = driver.post("/api/drive/step", json={"session": session, "action": action}).json()["models"]
+        gates += [row["gates"] for row in told["rows"]]
+        assert told["events"] == list_events(np.array(gates))
+        if told["message"] is not None:
+            messages[step] = told["message"]
+    assert list(messages) == list_events(np.array(gates)) and messages
+    for step, message in messages.items():
+        assert message == describe_opening((np.flatnonzero(np.array(gates)[step] > 0) + 1).tolist())
 
 
 def test_long_sequences_are_cut():

@@ -13,7 +13,7 @@ class Toggle:
     Attributes:
         index: which number of the action.
         status: entry of the environment's ``info`` that says whether it is on.
-        on, off: what the page says beside the clock.
+        on, off: what the page says next to the clock.
     """
 
     index: int
