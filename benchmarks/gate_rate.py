@@ -16,9 +16,9 @@ import torch
 from gatel0rd.files import write_json
 from gatel0rd.paper.execute import code_commit
 from gatel0rd.paper.plan import find, plan
+from gatel0rd.recordings import from_arrays
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit
-from gatel0rd.recordings.reading import from_arrays
 from gatel0rd.worlds.data import obtain
 
 WORLDS = {"rrc/generalization": 0.001, "billiard/scheduled-sampling": 0.001}

@@ -10,11 +10,12 @@ import pytest
 import gatel0rd
 
 ROOT = Path(gatel0rd.__file__).parent
-EVERYWHERE = {"config", "files"}
-"""Modules without a room: configurations as plain data, and files that are written atomically."""
+EVERYWHERE = {"config", "files", "tables"}
+"""Modules without a room: configurations as plain data, files that are written atomically, and tables of text."""
 ALLOWED = {
     "config": set(),
     "files": set(),
+    "tables": set(),
     "engine": set(),
     "nn": {"engine"},
     "models": {"engine", "nn"},

@@ -11,7 +11,7 @@ from small_models import small_model
 
 import gatel0rd
 from gatel0rd.explore import make_app
-from gatel0rd.recordings.reading import from_arrays
+from gatel0rd.recordings import from_arrays
 
 pytestmark = pytest.mark.browser
 TRAINED = Path(__file__).parents[1] / "data" / "rrc-gatel0rd"

@@ -24,7 +24,7 @@ from gatel0rd.explore.models import GENERATED_SEQUENCES, prepare_models
 from gatel0rd.explore.sessions import OnlineModel, describe_opening
 from gatel0rd.explore.views import LONGEST, list_events, predict_sequence, to_plain
 from gatel0rd.models.fitted import FittedModel
-from gatel0rd.recordings.reading import RecordingError, from_arrays
+from gatel0rd.recordings import RecordingError, from_arrays
 from gatel0rd.recordings.segmenter import segment
 from gatel0rd.worlds.robot_remote_control.env import RobotRemoteControl
 
@@ -98,7 +98,7 @@ def test_a_sequence_is_sent_as_recorded(client, recordings):
 def test_predictions_are_those_of_the_model(client, models, recordings, place, real_steps):
     answer = client.post("/api/predict", json={"model": place, "sequence": 0, "real_steps": real_steps}).json()
     model = models[place][1]
-    seen, acted = recordings.aligned(model.observation_names, model.action_names, "").sequence(0)
+    seen, acted = recordings.select_columns(model.observation_names, model.action_names, "").sequence(0)
     trajectory = model.run(seen, acted, real_steps=real_steps)
     for column, name in enumerate(model.observation_names):
         assert answer["predictions"][name] == pytest.approx(trajectory.predictions[:, column], rel=1e-4)

@@ -11,10 +11,11 @@ import gatel0rd
 from gatel0rd.engine import status
 from gatel0rd.files import FileError
 from gatel0rd.models.fitted import FittedModel, Scaling, unscaled
+from gatel0rd.recordings import Layout, RecordingError, from_arrays, read_for_model, read_recordings
 from gatel0rd.recordings import fit as fitting
 from gatel0rd.recordings.config import FitConfig
-from gatel0rd.recordings.fit import Fitter, batches, fit, split, window_view, windows
-from gatel0rd.recordings.reading import RecordingError, from_arrays
+from gatel0rd.recordings.fit import Fitter, fit
+from gatel0rd.recordings.windows import batches, split, window_view, windows
 
 GENERATOR = np.random.default_rng(0)
 
@@ -168,6 +169,44 @@ def test_a_killed_fit_goes_on_and_ends_the_same(tmp_path, monkeypatch):
     assert [line["round"] for line in lines] == list(range(1, 7))
     with pytest.raises(FileError, match="another data or settings"):
         fit(DATA, FitConfig(rounds=7, round_updates=4, window=20, features=6, hidden_size=5), tmp_path / "cut")
+
+
+def sines(steps: int) -> np.ndarray:
+    return np.sin(np.arange(6)[:, None] + 0.3 * np.arange(steps)).round(3)
+
+
+def test_a_fit_keeps_the_layout_of_its_data(tmp_path):
+    """Other data for the same model is read alike, without the command line."""
+    lines = [f"s{who},{-tick},{value},text" for who, row in enumerate(sines(30)) for tick, value in enumerate(row)]
+    (tmp_path / "d.csv").write_text("\n".join(["who,tick,level,note", *lines]))
+    recordings = read_recordings(tmp_path / "d.csv", Layout(sequence="who", time="tick", ignored=("note",)))
+    model = fit(recordings, SMALL, tmp_path / "model")
+    assert model.info["layout"]["sequence"] == "who" and model.info["layout"]["wide"] is False
+    again = read_for_model(gatel0rd.load(tmp_path / "model"), tmp_path / "d.csv")
+    assert again.names == tuple(f"s{who}" for who in range(6))
+    assert np.array_equal(again.observations, recordings.observations)
+    (tmp_path / "e.csv").write_text("\n".join(["person,moment,level,note", *lines]))
+    renamed = read_for_model(model, tmp_path / "e.csv", sequence="person", time="moment")
+    assert np.array_equal(renamed.observations, recordings.observations)
+    np.savez(tmp_path / "d.npz", observations=sines(30)[:, :, None], observation_names=["level"])
+    assert len(read_for_model(model, tmp_path / "d.npz")) == 6  # arrays have no columns of such names
+
+
+def test_a_fit_keeps_that_its_data_was_wide(tmp_path):
+    lines = [",".join(map(str, row)) for row in sines(30)]
+    (tmp_path / "d.csv").write_text("\n".join([",".join(f"level_{step}" for step in range(30)), *lines]))
+    recordings = read_recordings(tmp_path / "d.csv")
+    model = fit(recordings, SMALL, tmp_path / "model")
+    assert model.info["layout"]["wide"] is True and model.observation_names == ("level",)
+    again = read_for_model(gatel0rd.load(tmp_path / "model"), tmp_path / "d.csv")
+    assert len(again) == 6 and np.array_equal(again.observations, recordings.observations)
+
+
+def test_a_fit_keeps_the_array_that_names_sequences(tmp_path):
+    np.savez(tmp_path / "d.npz", observations=sines(30).ravel(), who=np.repeat(list("abcdef"), 30))
+    model = fit(read_recordings(tmp_path / "d.npz", Layout(sequence="who")), SMALL, tmp_path / "model")
+    assert read_for_model(model, tmp_path / "d.npz").names == tuple("abcdef")
+    assert read_for_model(model, tmp_path / "d.npz").layout.sequence == "who"
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatel0rd.recordings.reading import Layout, RecordingError, Recordings, from_arrays, read_recordings
+from gatel0rd.recordings import Layout, RecordingError, Recordings, from_arrays, read_recordings
 
 LENGTHS = (7, 4, 5)
 NAMES = ("b", "a", "c 1")
@@ -354,7 +354,7 @@ def test_constant_columns(tmp_path: Path) -> None:
     kept = read_recordings(path, layout, keep_constant=True)
     assert kept.observation_names == ("k", "p", "v") and kept.action_names == ("u", "w")
     assert (kept.observations[:, 0] == 3).all() and (kept.actions[:, 1] == 0).all()
-    same(replace(kept.aligned(("p", "v"), ("u",), "it"), notes=()))
+    same(replace(kept.select_columns(("p", "v"), ("u",), "it"), notes=()))
 
 
 def test_short_sequences(tmp_path: Path) -> None:
@@ -406,12 +406,12 @@ def test_take_and_starts() -> None:
 
 def test_aligned() -> None:
     found = from_arrays(SEEN, ACTED, observation_names=["p", "v"], action_names=["u"])
-    other = found.aligned(["u", "p"], ["v"], "the model")
+    other = found.select_columns(["u", "p"], ["v"], "the model")
     same(other, [np.c_[a, o[:, 0]] for o, a in zip(SEEN, ACTED, strict=True)], [part[:, 1:] for part in SEEN])
-    assert found.aligned(["v"], [], "the model").actions.shape == (16, 0)
+    assert found.select_columns(["v"], [], "the model").actions.shape == (16, 0)
     expected = "the data has no column y, z; it has p, v, u, and models/m was trained on p, y, z"
     with pytest.raises(RecordingError, match=expected):
-        found.aligned(["p", "y"], ["z"], "models/m")
+        found.select_columns(["p", "y"], ["z"], "models/m")
 
 
 def test_preview() -> None:
@@ -425,6 +425,33 @@ def test_preview() -> None:
     one = from_arrays([np.arange(250_000.0)])
     assert one.preview()[0] == "1 sequence, 250000 steps each, 250000 rows, 1.0 MB"
     assert one.preview()[2] == "given (actions): none"
+
+
+# layouts
+
+
+def test_recordings_carry_their_layout(tmp_path: Path) -> None:
+    path = written(tmp_path / "d.csv", ["who", "tick", "p", "v", "u"], rows())
+    given = Layout(sequence="who", time="tick", actions=("u",))
+    found = read_recordings(path, given)
+    assert found.layout == replace(given, wide=False) and found.take([1]).layout == found.layout
+    wide = written(tmp_path / "e.csv", [f"p_{step}" for step in range(12)], np.eye(4, 12).tolist())
+    assert read_recordings(wide).layout == Layout(wide=True)
+    assert from_arrays(SEEN).layout == Layout()
+
+
+def test_a_layout_can_insist_on_wide_or_long(tmp_path: Path) -> None:
+    values = np.arange(20.0).reshape(4, 5) ** 2
+    path = written(tmp_path / "d.csv", [f"p_{step}" for step in range(5)], values.tolist())
+    same(read_recordings(path), [values], None)  # few: variables, not steps
+    same(read_recordings(path, Layout(wide=True)), list(values[:, :, None]), None)
+    path = written(tmp_path / "e.csv", [str(step) for step in range(12)], np.eye(4, 12).tolist())
+    assert len(read_recordings(path)) == 4
+    found = read_recordings(path, Layout(wide=False))
+    assert len(found) == 1 and "wide" not in " ".join(found.notes)
+    path = written(tmp_path / "f.csv", ["p", "v"], [[1, 2], [3, 4], [5, 7]])
+    with pytest.raises(RecordingError, match=r"has the columns p, v; expected x_0, x_1, \.\.\. of every variable"):
+        read_recordings(path, Layout(wide=True))
 
 
 # bad input

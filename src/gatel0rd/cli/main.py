@@ -503,9 +503,9 @@ def fit(
     seed: int = 0,
 ) -> None:
     """Fit a model with a readable memory to recordings of your own, after a preview of what was understood."""
+    from gatel0rd.recordings import Layout, read_recordings
     from gatel0rd.recordings.config import FitConfig
     from gatel0rd.recordings.fit import fit as make
-    from gatel0rd.recordings.reading import Layout, read_recordings
 
     config = FitConfig(
         cell=cell,
@@ -576,20 +576,35 @@ def segment(
     """Find the events of sequences: when the model's memory changes, in which dimension, and how strongly."""
     from gatel0rd.files import check_writable
     from gatel0rd.models.fitted import load
-    from gatel0rd.recordings.for_models import read_for_models
     from gatel0rd.recordings.segmenter import segment as find_segments
     from gatel0rd.recordings.segmenter import write_events
 
     check_writable(out)
     fitted = load(model)
-    recordings = read_for_models([(model.name, fitted)], data, sequence=sequence, time=time)
-    found = find_segments(fitted, recordings, apart=apart)
+    found = find_segments(fitted, recordings_for(fitted, data, sequence=sequence, time=time), apart=apart)
     write_events(found, out)
     events, cuts = sum(len(entry.events) for entry in found), sum(len(entry.boundaries) for entry in found)
     console.print(f"{events} events in {len(found)} sequences, {cuts} boundaries; wrote {out}")
     for entry in found[:5]:
         shown = ", ".join(map(str, entry.boundaries[:12])) + (", …" if len(entry.boundaries) > 12 else "")
         console.print(escape(f"  {entry.name}: {shown or 'nothing happens'}"), highlight=False)
+
+
+def recordings_for(fitted: Any, data: str, *, sequence: str | None = None, time: str | None = None) -> Any:
+    """Recordings with the columns that a model wants, read as those were that it was fitted to."""
+    from gatel0rd.recordings import Layout, read_recordings
+
+    kept = fitted.info.get("layout", {})
+    names = ((), ()) if kept.get("wide") else (fitted.observation_names, fitted.action_names)
+    table = not data.startswith("minari:") and not data.endswith(".npz")
+    layout = Layout(
+        sequence=sequence or (kept.get("sequence") if table else None),
+        time=time or (kept.get("time") if table else None),
+        observations=names[0],
+        actions=names[1],
+    )
+    recordings = read_recordings(data, layout, keep_constant=True)
+    return recordings.select_columns(fitted.observation_names, fitted.action_names, "the model")
 
 
 def segment_benchmark(
@@ -623,7 +638,6 @@ def explore(
     from gatel0rd.explore import save_page, serve
     from gatel0rd.files import check_writable
     from gatel0rd.models.fitted import load
-    from gatel0rd.recordings.for_models import read_for_models
 
     *given, last = [str(path) for path in models] or [""]
     if data is None and given and not Path(last).is_dir():
@@ -631,7 +645,7 @@ def explore(
     if not models:
         raise ValueError("no model was given; expected directories that `gatel0rd fit` or `gatel0rd run` left")
     loaded = [(path.name or str(path), load(path)) for path in models]
-    recordings = None if data is None else read_for_models(loaded, data, sequence=sequence, time=time)
+    recordings = None if data is None else recordings_for(loaded[0][1], data, sequence=sequence, time=time)
     if save is not None:
         check_writable(save)
         path = save_page(loaded, recordings, save)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from gatel0rd.models.fitted import FittedModel
-    from gatel0rd.recordings.reading import Recordings
+    from gatel0rd.recordings import Recordings
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gatel0rd.config import from_json
-from gatel0rd.recordings.reading import RecordingError, Recordings, from_arrays
+from gatel0rd.recordings import RecordingError, Recordings, from_arrays
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds.data import GENERATORS, generate
 
@@ -53,7 +53,7 @@ def prepare_models(models: Sequence[tuple[str, FittedModel]], recordings: Record
         known = {*recordings.observation_names, *recordings.action_names}
         model = renamed if known.issuperset((*renamed.observation_names, *renamed.action_names)) else given
         explored.append(
-            ExploredModel(name, model, recordings.aligned(model.observation_names, model.action_names, f"model {name}"))
+            ExploredModel(name, model, recordings.select_columns(model.observation_names, model.action_names, f"model {name}"))
         )
     return explored
 

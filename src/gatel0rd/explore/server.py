@@ -13,7 +13,7 @@ from gatel0rd.explore.guard import HOST
 
 if TYPE_CHECKING:
     from gatel0rd.models.fitted import FittedModel
-    from gatel0rd.recordings.reading import Recordings
+    from gatel0rd.recordings import Recordings
 
 
 def serve(

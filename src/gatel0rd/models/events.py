@@ -1,4 +1,8 @@
-"""Events in time: when gates open, which segments lie between, and how well boundaries agree with the true ones."""
+"""Events in time: when gates open, which segments lie between, and how well boundaries agree with the true ones.
+
+An *event* is a time step at which at least one gate opens after all were closed. This is its only definition: what a
+fit holds (``--events``), what ``segment`` writes, what the page shows and what the benchmark judges all come from here.
+"""
 
 from __future__ import annotations
 
@@ -11,44 +15,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 Times = NDArray[np.int64]
+APART = 3
+"""Steps that lie between two boundaries at least; an event that follows sooner belongs to the boundary before it."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """A gate that opens: at which input, in which dimension of the latent state, how far at most until it closes."""
+    """A time step at which at least one gate opens after all were closed, and what follows until all are closed again.
+
+    Attributes:
+        time: the input at which it begins.
+        duration: steps until all gates are closed again, or until the sequence ends.
+        dimensions: dimensions of the latent state whose gates are open during it, in ascending order.
+        strengths: of each of these dimensions, how far its gate opens at most.
+    """
 
     time: int
-    dimension: int
-    strength: float
+    duration: int
+    dimensions: tuple[int, ...]
+    strengths: tuple[float, ...]
 
 
-def opens(before: NDArray[Any], after: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which gates open from one step to the next."""
-    opened: NDArray[np.bool_] = (after > 0) & ~(before > 0)
-    return opened
+def event_starts(is_open: NDArray[np.bool_], *, closed_before: bool = False) -> NDArray[np.bool_]:
+    """The steps at which an event begins, from the steps at which any gate is open.
+
+    Args:
+        closed_before: whether all gates count as closed before the first step. If not, the first step is never an
+            event: gates that are open from the first input on were not seen to open.
+
+    Shape: [..., T] -> [..., T].
+    """
+    first = np.full_like(is_open[..., :1], not closed_before)
+    starts: NDArray[np.bool_] = is_open & ~np.concatenate([first, is_open[..., :-1]], axis=-1)
+    return starts
 
 
 def find_events(gates: NDArray[Any]) -> list[Event]:
-    """Every opening of every gate, in the order of time; what is open from the first input on did not open.
-
-    Shape: [T, G].
-    """
+    """The events of one sequence, in the order of time. Shape: [T, G]."""
+    is_open = np.any(gates > 0, axis=-1)
     events = []
-    for closed, dimension in np.argwhere(opens(gates[:-1], gates[1:])):
-        time = closed + 1
-        rest = gates[time:, dimension] > 0
-        last = len(rest) if rest.all() else int(np.argmin(rest))
-        strength = float(gates[time : time + last, dimension].max())
-        events.append(Event(int(time), int(dimension), strength))
+    for time in np.flatnonzero(event_starts(is_open)).tolist():
+        rest = is_open[time:]
+        duration = len(rest) if rest.all() else int(np.argmin(rest))
+        largest = gates[time : time + duration].max(axis=0)
+        dimensions = np.flatnonzero(largest > 0)
+        events.append(Event(time, duration, tuple(dimensions.tolist()), tuple(largest[dimensions].tolist())))
     return events
 
 
-def boundaries(events: Sequence[Event], *, apart: int = 1) -> Times:
+def boundaries(events: Sequence[Event], *, apart: int = APART) -> Times:
     """Times at which something happens; events less than ``apart`` steps after a boundary belong to it."""
-    return spaced([event.time for event in events], apart)
+    return keep_apart([event.time for event in events], apart)
 
 
-def spaced(times: Iterable[int], apart: int) -> Times:
+def keep_apart(times: Iterable[int], apart: int) -> Times:
     """Times in order, without those that follow less than ``apart`` steps after one that is kept."""
     kept: list[int] = []
     for time in sorted(set(times)):

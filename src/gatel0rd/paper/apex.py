@@ -18,8 +18,8 @@ from gatel0rd.files import load_arrays, save_arrays, write_json
 from gatel0rd.paper.execute import code_commit, exclusive, one_thread
 from gatel0rd.paper.records import processor, wilson
 from gatel0rd.paper.report.page import Block, Section
-from gatel0rd.paper.report.tables import Table
 from gatel0rd.planning.icem import ICEMConfig
+from gatel0rd.tables import Table
 from gatel0rd.worlds.fetch_pick_and_place.apex import ApexConfig, LearnedPolicy, Round, follow_alone, play, train
 from gatel0rd.worlds.fetch_pick_and_place.task import SMALL_BUDGET, Placing
 

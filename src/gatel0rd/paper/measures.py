@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from gatel0rd.models import Rollout, WorldModel
+from gatel0rd.models.events import event_starts
 from gatel0rd.training import join_gates, run_in_parts, time_first
 from gatel0rd.training.dataset import Dataset
 
@@ -71,7 +72,7 @@ def event_match(is_open: NDArray[np.bool_], events: Events, counted: NDArray[np.
     """
     counted = counted[:, :-1]
     is_open = is_open & counted
-    opens = is_open & ~np.concatenate([np.zeros_like(is_open[:, :1]), is_open[:, :-1]], axis=1)
+    opens = event_starts(is_open, closed_before=True)
     padded = np.concatenate([is_open, np.zeros_like(is_open[:, :1])], axis=1)  # the last observation is no input
     near_open = {tolerance: widened(padded, tolerance) for tolerance in TOLERANCES}
     match: Measures = {

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from gatel0rd.config import from_json
 from gatel0rd.files import load_arrays, write_atomically, write_json
 from gatel0rd.models import WorldModel, load_model
-from gatel0rd.models.events import Agreement, Times, agreement, boundaries, find_events, peaks, spaced
+from gatel0rd.models.events import APART, Agreement, Times, agreement, boundaries, find_events, keep_apart, peaks
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.paper.measures import EVENTS
 from gatel0rd.paper.plan import RunConfig, scenarios
-from gatel0rd.paper.report.tables import Table
+from gatel0rd.recordings.arrays import from_arrays
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit
-from gatel0rd.recordings.reading import from_arrays
+from gatel0rd.tables import Table
 from gatel0rd.training import time_first
 from gatel0rd.training.dataset import Dataset
 from gatel0rd.worlds.data import obtain
@@ -36,7 +36,7 @@ TRUE_EVENTS = {
     "fetch": ("grasp",),
 }
 """Scenario -> the labelled events that count as boundaries."""
-TOLERANCE, APART, SEQUENCES = 3, 3, 200
+TOLERANCE, SEQUENCES = 3, 200
 GATE_RATE, ROUNDS = 0.01, 600
 THRESHOLDS = 40
 PENALTIES = tuple(np.geomspace(0.01, 1000, 21).tolist())
@@ -79,7 +79,7 @@ def true_boundaries(scenario: str, data: Dataset, rows: NDArray[np.int64]) -> Cu
     """When labelled events happen, those that follow within :data:`APART` steps left out."""
     events = EVENTS[scenario](data)
     flags = np.logical_or.reduce([events[name] for name in TRUE_EVENTS[scenario]])[rows]
-    return [spaced(np.flatnonzero(row[1:]) + 1, APART) for row in flags]  # nothing happens before the first step
+    return [keep_apart(np.flatnonzero(row[1:]) + 1, APART) for row in flags]  # nothing happens before the first step
 
 
 def tuned(
@@ -100,12 +100,12 @@ def thresholds(signal: NDArray[Any]) -> list[float]:
 
 def peak_cuts(signal: NDArray[Any], shift: int) -> Callable[[float, Sequence[int]], Cuts]:
     """Boundaries at peaks of a signal [N, T-1]; ``shift``: from an entry's index to the observation it is about."""
-    return lambda threshold, rows: [spaced(peaks(signal[row], threshold) + shift, APART) for row in rows]
+    return lambda threshold, rows: [keep_apart(peaks(signal[row], threshold) + shift, APART) for row in rows]
 
 
 def gate_cuts(gates: Sequence[Any]) -> Cuts:
-    """Boundaries where gates open, [T-1, G] each."""
-    return [boundaries(find_events(own), apart=APART) for own in gates]
+    """Boundaries where events begin, from gates [T-1, G] of each sequence."""
+    return [boundaries(find_events(own)) for own in gates]
 
 
 def change_points(kind: str, series: NDArray[Any]) -> Callable[[Any, Sequence[int]], Cuts]:
@@ -119,7 +119,7 @@ def change_points(kind: str, series: NDArray[Any]) -> Callable[[Any, Sequence[in
                 ends = ruptures.Pelt(model="l2", min_size=2, jump=1).fit(series[row]).predict(pen=value)
             else:
                 ends = ruptures.Binseg(model="l2", min_size=2, jump=1).fit(series[row]).predict(n_bkps=value)
-            found.append(spaced(ends[:-1], APART))
+            found.append(keep_apart(ends[:-1], APART))
         return found
 
     return cut

@@ -14,11 +14,12 @@ class FitConfig:
     Attributes:
         features: size of what goes into and comes out of the recurrent cell.
         window: longest stretch that is predicted in one piece, in steps.
-        gate_rate: share of gates that shall be open, which λ is adjusted for while training; None: not held.
-        events: steps with an open gate per sequence (of mean length) that shall be held instead.
+        gate_rate: share of gates that should be open; λ is adjusted for it while training. None: not held.
+        events: events per sequence (of mean length) that are held instead: steps at which a gate opens after all
+            were closed.
         sparsity_weight: λ at the beginning, and throughout if nothing is held.
-        rounds: at most so many, of :attr:`round_updates` gradient steps each.
-        patience: rounds without improvement after which training ends, once all is settled.
+        rounds: largest number of rounds, of :attr:`round_updates` gradient steps each.
+        patience: rounds without improvement after which training ends, once scheduled sampling has settled.
         validation: share of the sequences (of a single one: of its rows) that is kept for validation.
         sampling_minimum: probability of real inputs at the end of scheduled sampling.
     """

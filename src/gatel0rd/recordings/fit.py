@@ -11,9 +11,10 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,109 +31,17 @@ from gatel0rd.models.world_model import WorldModel
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.nn.functional import sampling_probability
 from gatel0rd.recordings.config import FitConfig
-from gatel0rd.recordings.reading import RecordingError, Recordings
+from gatel0rd.recordings.gate_control import TOLERANCE, GateActivity, GateTarget, measure_gates
+from gatel0rd.recordings.recordings import Recordings
+from gatel0rd.recordings.windows import batches, split, window_view, windows
 from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.resumable import Metrics, Resumable, TrainingError
 from gatel0rd.training.steps import make_stepper
 from gatel0rd.training.trainer import mix
 
-Starts = NDArray[np.int64]
 SETTLED_SHARE = 0.6
 """Share of the rounds after which scheduled sampling has reached its minimum."""
-CONTROL_RATE = 0.25
-"""How fast λ follows the share of open gates: by this much of their logarithmic distance in every round."""
-LOWEST, HIGHEST = 1e-8, 10.0
-TOLERANCE = 0.25
-"""How far from its target, relative to it, a share of open gates counts as held."""
-WATCHED = 256
-"""Windows on which the share of open gates is measured after every round."""
 CHECKPOINT_SECONDS = 2.0
-
-
-class Batch(NamedTuple):
-    """Windows of one length: the rows at which they start, and their steps (one less than their rows)."""
-
-    starts: Starts
-    steps: int
-
-
-def split(recordings: Recordings, share: float, seed: int) -> tuple[Recordings, Recordings]:
-    """Training and validation part, by sequence; a single sequence is cut, its end is for validation."""
-    origins = list(dict.fromkeys(name for name, _ in recordings.origins))  # pieces of one recording stay together
-    count = len(origins)
-    if len(recordings) == 1:
-        observations, actions = recordings.sequence(0)
-        border = round(len(observations) * (1 - share))
-        if min(border, len(observations) - border) < 10:
-            raise RecordingError(
-                f"there is one sequence of {len(observations)} steps; expected at least {math.ceil(10 / share)} steps, "
-                "or more sequences, so that a part can be kept for validation"
-            )
-        parts = (slice(0, border), slice(border, None))
-        return tuple(  # type: ignore[return-value]
-            Recordings(
-                observation_names=recordings.observation_names,
-                action_names=recordings.action_names,
-                observations=observations[part],
-                actions=actions[part],
-                names=recordings.names,
-                lengths=np.array([len(observations[part])], dtype=np.int64),
-            )
-            for part in parts
-        )
-    if count == 1:  # a single one in pieces: the last ones are for validation
-        border = np.searchsorted(np.cumsum(recordings.lengths), (1 - share) * recordings.lengths.sum())
-        border = int(min(max(1, border), len(recordings) - 1))
-        return recordings.take(range(border)), recordings.take(range(border, len(recordings)))
-    order = np.random.default_rng([seed, 1]).permutation(count)
-    kept = {origins[index] for index in order[: max(1, round(count * share))]}
-    chosen: tuple[list[int], list[int]] = ([], [])
-    for index, (name, _) in enumerate(recordings.origins):
-        chosen[name in kept].append(index)
-    return recordings.take(chosen[0]), recordings.take(chosen[1])
-
-
-def windows(recordings: Recordings, longest: int, generator: np.random.Generator | None = None) -> list[Batch]:
-    """Windows that cover the recordings, by length; from the first row on, or at random offsets.
-
-    Without random offsets what is left at the end of a recording is a shorter window.
-    """
-    found: dict[int, list[int]] = {}
-    for start, length in zip(recordings.starts.tolist(), recordings.lengths.tolist(), strict=True):
-        steps = length - 1
-        if steps < longest or generator is None:
-            first = 0
-            while steps - first >= 1:
-                size = min(longest, steps - first)
-                if size >= 2 or first == 0:
-                    found.setdefault(size, []).append(start + first)
-                first += longest
-        else:
-            offset = int(generator.integers(min(longest, steps - longest + 1)))
-            found.setdefault(longest, []).extend(range(start + offset, start + steps - longest + 1, longest))
-    return [Batch(np.array(starts, dtype=np.int64), steps) for steps, starts in sorted(found.items())]
-
-
-def batches(recordings: Recordings, config: FitConfig, number: int) -> Iterator[Batch]:
-    """The batches of one round: as many as it has updates, every window once before any is taken again."""
-    generator = np.random.default_rng([config.seed, 2, number])
-    left = config.round_updates
-    while left:
-        parts: list[Batch] = []
-        for group in windows(recordings, config.window, generator):
-            starts = generator.permutation(group.starts)
-            pieces = range(0, len(starts), config.batch_size)
-            parts += [Batch(starts[first : first + config.batch_size], group.steps) for first in pieces]
-        for index in generator.permutation(len(parts))[:left]:
-            yield parts[int(index)]
-            left -= 1
-
-
-def window_view(values: Tensor, longest: int) -> Tensor:
-    """Every row as the start of a window, without a copy. Shape: [S, F] -> [longest + 1, S, F]."""
-    rows, width = values.shape
-    padded = torch.cat([values, values.new_zeros(longest, width)])  # rows near the end reach over it, unused
-    return padded.as_strided((longest + 1, rows, width), (width, width, 1))
 
 
 class Fitter(Resumable):
@@ -156,6 +65,8 @@ class Fitter(Resumable):
         self.model = WorldModel(model_config(self.train_part, config, self.train_tensors[0]), engine=engine)
         self.model.reset_parameters(torch.Generator().manual_seed(mix(config.seed, -1)))
         self.longest = min(config.window, int(self.train_part.lengths.max()) - 1)
+        self.mean_steps = float((self.train_part.lengths - 1).mean())
+        self.target = GateTarget.of(config, self.mean_steps) if self.model.core.noise_size else None
         self.stepper = make_stepper(
             self.model,
             TrainConfig(
@@ -230,6 +141,7 @@ class Fitter(Resumable):
             action_scaling=self.scaling[1],
             info={
                 "config": to_json(self.config),
+                "layout": to_json(self.train_part.layout),
                 "training_sequences": len(self.train_part),
                 "validation_sequences": len(self.validation_part),
                 "rounds": self.round,
@@ -265,9 +177,12 @@ class Fitter(Resumable):
         self.model.eval()
         metrics: Metrics = {"loss": sums["loss"] / config.round_updates, "error": self._errors()}
         if self.model.core.noise_size:
-            metrics |= self._openness()
+            activity = self._measure_gates()
+            metrics |= asdict(activity)
             metrics["sparsity_weight"] = self.stepper.sparsity_weight
-            self._adjust(metrics)
+            if self.target is not None:
+                metrics["distance"] = self.target.distance(activity)
+                self.stepper.sparsity_weight = self.target.adjust(self.stepper.sparsity_weight, activity)
         return metrics
 
     @torch.no_grad()
@@ -288,55 +203,16 @@ class Fitter(Resumable):
             count += predictions.numel()
         return total / count
 
-    @torch.no_grad()
-    def _openness(self) -> Metrics:
-        """Share of open gates, and steps with an open gate per sequence, with real inputs and without noise.
-
-        Openings would be no measure: a gate that never closes opens once.
-        """
-        observations, actions = self.train_tensors
-        is_open, gates_seen, open_steps, steps = 0.0, 0, 0.0, 0
-        left = WATCHED
-        for group in reversed(windows(self.train_part, self.longest)):
-            starts = group.starts[:: max(1, len(group.starts) // left)][:left]
-            left -= len(starts)
-            rows = torch.from_numpy(starts)[None] + torch.arange(group.steps)[:, None]
-            gates = self.model(observations[rows], actions[rows]).gates
-            assert gates is not None
-            opened = gates > 0
-            is_open += float(opened.sum())
-            gates_seen += gates.numel()
-            open_steps += float(opened.any(-1).sum())
-            steps += opened.shape[0] * opened.shape[1]
-            if left <= 0:
-                break
-        mean_length = float((self.train_part.lengths - 1).mean())
-        return {"open_rate": is_open / gates_seen, "events": open_steps / steps * mean_length}
-
-    def _adjust(self, metrics: Metrics) -> None:
-        """Dual ascent: a higher price on open gates while there are too many, a lower one while there are too few."""
-        held = self._held()
-        if held is None:
-            return
-        name, target = held
-        distance = math.log((metrics[name] + 1e-3 * target) / target)
-        weight = self.stepper.sparsity_weight * math.exp(CONTROL_RATE * max(-2.0, min(2.0, distance)))
-        self.stepper.sparsity_weight = min(HIGHEST, max(LOWEST, weight))
-
-    def _held(self) -> tuple[str, float] | None:
-        """What is held at a target, if anything."""
-        config = self.config
-        if not self.model.core.noise_size or (config.events is None and config.gate_rate is None):
-            return None
-        return ("events", config.events) if config.events is not None else ("open_rate", config.gate_rate or 0.0)
+    def _measure_gates(self) -> GateActivity:
+        groups = windows(self.train_part, self.longest)
+        return measure_gates(self.model, *self.train_tensors, groups, self.mean_steps)
 
     def _keep_best(self, metrics: Metrics) -> None:
-        """The lowest error counts among settled rounds in which gates are as open as they shall be.
+        """The lowest error counts among settled rounds in which gates are as active as they should be.
 
         Without any the settled round counts in which they came closest, and before that the lowest error.
         """
-        held = self._held()
-        distance = 0.0 if held is None else abs(metrics[held[0]] / held[1] - 1)
+        distance = metrics.get("distance", 0.0)
         if not self.settled:
             candidate = (2, metrics["error"], self.round)
         elif distance > TOLERANCE:

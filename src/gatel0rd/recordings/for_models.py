@@ -3,50 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gatel0rd.recordings.reading import Layout, MissingColumnError, RecordingError, Recordings, read_recordings
+from gatel0rd.config import from_json
+from gatel0rd.recordings.layout import Layout, MissingColumnError, RecordingError
+from gatel0rd.recordings.reading import MINARI, TABLES, read_recordings
+from gatel0rd.recordings.recordings import Recordings
 
 if TYPE_CHECKING:
     from gatel0rd.models.fitted import FittedModel
 
-Named = tuple[str, "FittedModel"]
+NamedModel = tuple[str, "FittedModel"]
+
+
+def read_for_model(
+    model: FittedModel, source: str | Path, *, sequence: str | None = None, time: str | None = None
+) -> Recordings:
+    """Recordings with the columns that a model needs; see :func:`read_for_models`."""
+    return read_for_models([("of this fit", model)], source, sequence=sequence, time=time)
 
 
 def read_for_models(
-    models: Sequence[Named], source: str, *, sequence: str | None = None, time: str | None = None
+    models: Sequence[NamedModel], source: str | Path, *, sequence: str | None = None, time: str | None = None
 ) -> Recordings:
-    """Read recordings with all columns that any of the models needs, as those were read that they were fitted to.
+    """Read recordings with all columns that any of the models needs, laid out as those that they were fitted to.
 
     Args:
         models: names, for messages, and models; their columns may differ.
         source: as for :func:`~gatel0rd.recordings.reading.read_recordings`.
-        sequence, time: columns with these roles, where they are not called as they were in the fit.
+        sequence, time: columns with these roles, where they are called otherwise than in the data of the fit.
     """
     observed = tuple(dict.fromkeys(name for _, model in models for name in model.observation_names))
     every = dict.fromkeys(name for _, model in models for name in model.action_names)
     acted = tuple(name for name in every if name not in observed)
-    is_table = not source.startswith("minari:") and not source.endswith(".npz")
-    is_wide = any(model.info.get("layout", {}).get("wide") for _, model in models)
+    layouts = {name: keep_what_fits(from_json(Layout, model.info.get("layout", {})), source) for name, model in models}
+    is_wide = any(layout.wide for layout in layouts.values())
     layout = Layout(
-        sequence=sequence or (_shared_column(models, "sequence") if is_table else None),
-        time=time or (_shared_column(models, "time") if is_table else None),
-        # the columns of a wide table are not called as the models', but level_0, level_1, ... for level
+        sequence=sequence or share_column({name: layout.sequence for name, layout in layouts.items()}, "sequence"),
+        time=time or share_column({name: layout.time for name, layout in layouts.items()}, "time"),
+        # the columns of a wide table have other names than the models', such as level_0 for level
         observations=() if is_wide else observed,
         actions=() if is_wide else acted,
     )
     try:
         recordings = read_recordings(source, layout, keep_constant=True)
     except MissingColumnError as error:
-        raise RecordingError(f"{error}{_explain(models, error.column)}") from error
+        raise RecordingError(f"{error}{explain_need(models, error.column)}") from error
     for name, model in models:  # where the layout does not name them
-        recordings.aligned(model.observation_names, model.action_names, f"model {name}")
-    return recordings.aligned(observed, acted, "the models")
+        recordings.select_columns(model.observation_names, model.action_names, f"model {name}")
+    return recordings.select_columns(observed, acted, "the models")
 
 
-def _shared_column(models: Sequence[Named], role: str) -> str | None:
-    """The column that the models' own data had in a role; those that name none take that of the others."""
-    columns = {name: model.info.get("layout", {}).get(role) for name, model in models}
+def keep_what_fits(layout: Layout, source: str | Path) -> Layout:
+    """What the layout of one file says about another: arrays have no columns that order or name rows."""
+    if str(source).startswith(MINARI):
+        return Layout()
+    if Path(source).suffix.lower() in TABLES or layout.wide is None:
+        return layout
+    return Layout()
+
+
+def share_column(columns: dict[str, str | None], role: str) -> str | None:
+    """The column that the models' own data had in a role; models that name none take that of the others."""
     named = {name: column for name, column in columns.items() if column is not None}
     if len(set(named.values())) > 1:
         found = ", ".join(f"{column} for {name}" for name, column in named.items())
@@ -54,7 +73,7 @@ def _shared_column(models: Sequence[Named], role: str) -> str | None:
     return next(iter(named.values()), None)
 
 
-def _explain(models: Sequence[Named], column: str) -> str:
+def explain_need(models: Sequence[NamedModel], column: str) -> str:
     """Which models need a column."""
     needing = [(name, [*model.observation_names, *model.action_names]) for name, model in models]
     return "".join(

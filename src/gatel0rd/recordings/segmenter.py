@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.files import write_atomically
-from gatel0rd.models.events import Event, boundaries, find_events, segments
+from gatel0rd.models.events import APART, Event, boundaries, find_events, segments
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.nn.config import CellName
+from gatel0rd.recordings.arrays import from_arrays
 from gatel0rd.recordings.config import FitConfig
-from gatel0rd.recordings.reading import Recordings, from_arrays
+from gatel0rd.recordings.recordings import Recordings
 
 Sequences = Sequence[NDArray[Any]] | NDArray[Any]
 
@@ -46,15 +47,15 @@ class Segmentation:
         return segments(self.boundaries, self.length)
 
 
-def segment(fitted: FittedModel, recordings: Recordings, *, apart: int = 1) -> list[Segmentation]:
-    """Events of every sequence: the openings of the model's gates while it follows the real observations.
+def segment(fitted: FittedModel, recordings: Recordings, *, apart: int = APART) -> list[Segmentation]:
+    """Events of every sequence: when the model's gates open after all were closed, while it is fed real observations.
 
     Args:
-        apart: events less than so many steps after a boundary belong to it.
+        apart: events less than this many steps after a boundary belong to it.
     """
     if not fitted.model.core.noise_size:
         raise NoGatesError(f"the model's cell is {fitted.cell}, which has no gates; fit one with --cell gatel0rd")
-    recordings = recordings.aligned(fitted.observation_names, fitted.action_names, "the model")
+    recordings = recordings.select_columns(fitted.observation_names, fitted.action_names, "the model")
     found = []
     for index, name in enumerate(recordings.names):
         observations, actions = recordings.sequence(index)
@@ -68,8 +69,10 @@ def segment(fitted: FittedModel, recordings: Recordings, *, apart: int = 1) -> l
 
 
 def write_events(found: Sequence[Segmentation], path: Path) -> None:
-    """CSV with the columns sequence, time, dimension, strength; or, if the name ends in .json, segments as well.
+    """Write a CSV file with a row per event; or, if the name ends in .json, events and segments of each sequence.
 
+    Columns: sequence, time, duration (steps until all gates are closed again), dimensions of the latent state whose
+    gates open, and their strengths (how far each gate opens at most); the last two are lists, separated by spaces.
     Times are steps of the recording, counted from 0, also where gaps in it cut a sequence into pieces.
     """
     if path.suffix == ".json":
@@ -86,11 +89,12 @@ def write_events(found: Sequence[Segmentation], path: Path) -> None:
         return
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["sequence", "time", "dimension", "strength"])
+    rows.writerow(["sequence", "time", "duration", "dimensions", "strengths"])
     for entry in found:
-        rows.writerows(
-            [entry.name, event.time + entry.first, event.dimension, f"{event.strength:.6g}"] for event in entry.events
-        )
+        for event in entry.events:
+            strengths = " ".join(f"{strength:.6g}" for strength in event.strengths)
+            dimensions = " ".join(map(str, event.dimensions))
+            rows.writerow([entry.name, event.time + entry.first, event.duration, dimensions, strengths])
     write_atomically(path, text.getvalue())
 
 
@@ -98,11 +102,11 @@ class EventSegmenter:
     """Learns to predict sequences, and cuts them where its memory changes.
 
     Args:
-        gate_rate: share of gates that shall be open.
+        gate_rate: share of gates that should be open.
         events: events per sequence, in place of ``gate_rate``.
-        apart: events less than so many steps after a boundary belong to it.
-        hidden_size, window, rounds, learning_rate, seed: see :class:`gatel0rd.config.FitConfig`.
-        directory: where the fit is kept and can go on; a temporary one if not given.
+        apart: events less than this many steps after a boundary belong to it.
+        hidden_size, window, rounds, learning_rate, seed: see :class:`gatel0rd.recordings.config.FitConfig`.
+        directory: where the fit is kept and can be resumed; a temporary one if not given.
 
     Attributes:
         model_: the :class:`gatel0rd.models.fitted.FittedModel`, after :meth:`fit`.
@@ -116,7 +120,7 @@ class EventSegmenter:
         *,
         gate_rate: float | None = 0.05,
         events: float | None = None,
-        apart: int = 3,
+        apart: int = APART,
         cell: CellName = "gatel0rd",
         hidden_size: int = 8,
         window: int = 50,
@@ -130,7 +134,7 @@ class EventSegmenter:
         self.learning_rate, self.seed, self.directory = learning_rate, seed, directory
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor, as scikit-learn wants them."""
+        """The arguments of the constructor, as scikit-learn expects them."""
         return {name: value for name, value in vars(self).items() if name != "model_"}
 
     def set_params(self, **values: Any) -> EventSegmenter:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatel0rd.paper.claims import VERDICTS, Finding, Verdict
-from gatel0rd.paper.report.tables import Table
+from gatel0rd.tables import Table
 
 STYLE = """
 :root { --ink: #23272f; --soft: #667085; --line: #e4e7ec; --accent: #c0392b; --paper: #fdfcfa; }

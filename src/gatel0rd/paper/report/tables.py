@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from gatel0rd.paper.records import Line, Summary, summarise, wilson
+from gatel0rd.tables import Table
 
 
 class Published(Protocol):
@@ -22,26 +21,6 @@ class Published(Protocol):
 
 
 PaperValues = Mapping[tuple[str, str], Published]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A header and rows of text; the first column names the row, the others hold numbers or ``prose``."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    prose: bool = False
-
-    def markdown(self) -> str:
-        lines = [self.header, ["---", *["---" if self.prose else "---:"] * (len(self.header) - 1)], *self.rows]
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-    def html(self) -> str:
-        def row(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(row(cells, "td") for cells in self.rows)
-        return f"<table><thead>{row(self.header, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def number(value: float) -> str:

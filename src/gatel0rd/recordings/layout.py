@@ -1,0 +1,62 @@
+"""Which column of a file is what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROLES = "sequence, time, observations, actions and ignored"
+
+
+class RecordingError(ValueError):
+    """Recordings that cannot be used; the message says what was found, what was expected and what to do."""
+
+
+class MissingColumnError(RecordingError):
+    """A column that a layout names is not there."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Which column is what, where a file does not say so by itself.
+
+    Attributes:
+        sequence: column that names the sequence a row belongs to; found by its name if not given.
+        time: column that orders rows; found by its name if not given. It is not a variable.
+        observations: columns to predict; all that have no other role if not given.
+        actions: columns that are given, not predicted.
+        ignored: columns to leave out.
+        wide: whether a row of a table is a whole sequence; seen from the names of the columns if not given.
+    """
+
+    sequence: str | None = None
+    time: str | None = None
+    observations: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    wide: bool | None = None
+
+
+def check_roles(layout: Layout, header: Sequence[str], source: str | Path) -> None:
+    """Raise a :class:`RecordingError` if a layout names a column that is missing, or one column twice."""
+    roles = [(layout.sequence, "sequence"), (layout.time, "time")]
+    roles += [(name, "observations") for name in layout.observations]
+    roles += [(name, "actions") for name in layout.actions]
+    roles += [(name, "columns to ignore") for name in layout.ignored]
+    for name, what in roles:
+        if name is not None and name not in header:
+            message = f"{source} has no column {name!r} for the {what}; it has {', '.join(header)}"
+            raise MissingColumnError(message, name)
+    if twice := find_repeated([name for name, _ in roles if name is not None]):
+        raise RecordingError(f"column {', '.join(twice)} is given twice; it can be only one of {ROLES}")
+
+
+def find_repeated(names: Sequence[str]) -> list[str]:
+    """The names that occur more than once, in alphabetical order."""
+    return sorted(name for name, times in Counter(names).items() if times > 1)

@@ -1,0 +1,252 @@
+"""Recordings from tables: CSV and Parquet.
+
+Tables are long (a row per time step) or wide (a row per sequence, columns ``x_0``, ``x_1``, ... or ``0``, ``1``, ...).
+Columns without a name, as pandas writes for its index, are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatel0rd.recordings.arrays import join_sequences, number_labels
+from gatel0rd.recordings.cleaning import SHORTEST
+from gatel0rd.recordings.layout import Layout, RecordingError, check_roles, find_repeated
+from gatel0rd.recordings.recordings import Array, Recordings, count_of
+from gatel0rd.recordings.values import is_number, parse_numbers, parse_times, place_of
+
+CHUNK = 1000
+"""Lines of text that are read at once; more are slower and need more memory."""
+SEQUENCE_NAMES = ("sequence", "episode", "trial", "series", "recording", "run", "subject", "id")
+TIME_NAMES = ("time", "t", "step", "timestep", "frame", "timestamp", "date", "datetime", "index")
+UNNAMED = ("", "unnamed: 0", "__index_level_0__")
+FEWEST_WIDE = 10
+"""Steps from which a table without names of sequences is read as wide: ``joint_1`` to ``joint_7`` are variables."""
+
+Chunk = tuple[Sequence[int], list[Any]]
+"""Numbers of some rows for people, and the columns of these rows."""
+
+
+def from_csv(path: Path, layout: Layout) -> Recordings:
+    """Read a text file with columns that are separated by commas, semicolons or tabs."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        try:
+            first = next((line for line in file if line.strip()), "")
+            file.seek(0)
+            reader = csv.reader(file, delimiter=max(",;\t", key=first.count))
+            rows = ((reader.line_num, row) for row in reader if row and not (len(row) == 1 and row[0].isspace()))
+            _, header = next(rows, (0, []))
+            return from_rows(header, csv_chunks(len(header), rows, path), path, layout)
+        except UnicodeDecodeError as error:
+            raise RecordingError(f"{path} is not a text file in UTF-8 ({error.reason}); save it as UTF-8") from error
+        except csv.Error as error:
+            raise RecordingError(f"line {reader.line_num} of {path}: {error}") from error
+
+
+def csv_chunks(width: int, rows: Iterator[tuple[int, list[str]]], path: Path) -> Iterator[Chunk]:
+    """Rows of text in chunks, column by column."""
+    while chunk := list(islice(rows, CHUNK)):
+        for line, row in chunk:
+            if len(row) != width:
+                found = count_of(len(row), "column")
+                raise RecordingError(f"line {line} of {path} has {found}; the header has {width}")
+        yield [line for line, _ in chunk], list(zip(*(row for _, row in chunk), strict=True))
+
+
+def from_parquet(path: Path, layout: Layout) -> Recordings:
+    """Read a Parquet file."""
+    import pyarrow
+    import pyarrow.parquet
+
+    def plain(column: Any) -> Any:
+        column = column.cast(pyarrow.int8()) if pyarrow.types.is_boolean(column.type) else column
+        return column.to_numpy(zero_copy_only=False)
+
+    def chunks(file: Any) -> Iterator[Chunk]:
+        first = 1
+        for batch in file.iter_batches():
+            yield range(first, first + len(batch)), [plain(column) for column in batch.columns]
+            first += len(batch)
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            return from_rows(list(file.schema_arrow.names), chunks(file), path, layout)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise RecordingError(f"{path} is not a Parquet file that can be read ({error})") from error
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The roles of a table's columns, given or found by their names."""
+
+    sequence: str | None
+    time: str | None
+    observations: tuple[str, ...]
+    actions: tuple[str, ...]
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        return (*self.observations, *self.actions)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table.
+
+    Attributes:
+        values: numbers of observations and actions, [S, O + A].
+        labels: the number of the sequence of each row, [S]; None if no column names it.
+        times: what rows are ordered by, a part per chunk.
+        names: of the sequences, in the order of their first appearance.
+    """
+
+    values: Array
+    labels: NDArray[np.int64] | None
+    times: list[NDArray[Any]]
+    names: list[str]
+
+
+def from_rows(header: list[str], chunks: Iterator[Chunk], path: Path, layout: Layout) -> Recordings:
+    """Rows that are time steps of named sequences, or (wide) whole sequences."""
+    header = [name.strip() for name in header]
+    columns = find_columns(header, path, layout)
+    rows = collect_rows(header, chunks, path, columns)
+    steps = find_steps(columns.numeric)
+    if layout.wide and steps is None:
+        raise RecordingError(
+            f"{path} has the columns {', '.join(header)}; expected x_0, x_1, ... of every variable, because each row "
+            "is to be a whole sequence"
+        )
+    if steps is not None and (layout.wide or (layout.wide is None and looks_wide(steps, rows, columns, layout))):
+        recordings = from_wide(rows, steps)
+        return replace(recordings, layout=replace(layout, wide=True))
+    notes = (
+        (f"column {columns.sequence!r} names the sequence" if columns.sequence else NO_SEQUENCE)
+        + (" (--sequence COLUMN)" if layout.sequence is None else ""),
+        *([f"column {columns.time!r} orders rows"] if columns.time else []),
+    )
+    return replace(from_long(rows, columns, path), notes=notes, layout=replace(layout, wide=False))
+
+
+NO_SEQUENCE = "no column names a sequence, all rows are one"
+
+
+def find_columns(header: Sequence[str], path: Path, layout: Layout) -> Columns:
+    """Give every column its role."""
+    nameless = {name for name in header if name.lower() in UNNAMED}
+    if twice := find_repeated([name for name in header if name]):
+        raise RecordingError(f"{path} has more than one column {', '.join(twice)}; rename them")
+    if header and all(map(is_number, header)) and find_steps(header) is None:
+        raise RecordingError(f"the first line of {path} holds numbers ({header[0]}, ...); expected names of columns")
+    check_roles(layout, header, path)
+    taken = {*layout.observations, *layout.actions, *layout.ignored, layout.sequence, layout.time} | nameless
+    free = {name.lower(): name for name in reversed(header) if name not in taken}
+    sequence = layout.sequence or next((free[name] for name in SEQUENCE_NAMES if name in free), None)
+    time = layout.time or next((free[name] for name in TIME_NAMES if name in free), None)
+    taken |= {sequence, time}
+    observed = layout.observations or tuple(name for name in header if name not in taken)
+    if not observed:
+        raise RecordingError(f"{path} has no column to predict; its columns are {', '.join(header) or 'none'}")
+    return Columns(sequence, time, observed, layout.actions)
+
+
+def collect_rows(header: Sequence[str], chunks: Iterator[Chunk], path: Path, columns: Columns) -> Rows:
+    """Read all chunks."""
+    blocks: list[Array] = []
+    times: list[NDArray[Any]] = []
+    labels: list[NDArray[np.int64]] = []
+    numbers: dict[str, int] = {}
+    for lines, cells in chunks:
+        by_name = dict(zip(header, cells, strict=True))
+        blocks.append(np.stack([parse_numbers(by_name[name], name, lines, path) for name in columns.numeric], axis=1))
+        if columns.sequence is not None:
+            labels.append(number_labels((str(label).strip() for label in by_name[columns.sequence]), numbers))
+            if nobody := numbers.keys() & {"", "nan", "None"}:
+                line = lines[int(np.argmax(labels[-1] == numbers[nobody.pop()]))]
+                raise RecordingError(f"{place_of(line, path)} has no name of a sequence in column {columns.sequence!r}")
+        if columns.time is not None:
+            times.append(parse_times(by_name[columns.time], columns.time, lines, path))
+    if not blocks:
+        raise RecordingError(f"{path} has a header and no rows")
+    return Rows(np.concatenate(blocks), np.concatenate(labels) if labels else None, times, list(numbers))
+
+
+def find_steps(names: Sequence[str]) -> dict[str, list[int]] | None:
+    """Variable -> its columns in the order of time, if all columns look like ``name_3`` or ``3``; else None."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for place, name in enumerate(names):
+        match = re.fullmatch(r"(?:(.+)[_.\[])?(\d+)\]?", name)
+        if match is None:
+            return None
+        found.setdefault(match[1] or "x", []).append((int(match[2]), place))
+    ordered = {variable: sorted(entries) for variable, entries in found.items()}
+    steps = [[step for step, _ in entries] for entries in ordered.values()]
+    first, count = steps[0][0], len(steps[0])
+    if count < SHORTEST or any(own != list(range(first, first + count)) for own in steps):
+        return None
+    return {variable: [place for _, place in entries] for variable, entries in ordered.items()}
+
+
+def looks_wide(steps: dict[str, list[int]], rows: Rows, columns: Columns, layout: Layout) -> bool:
+    """Whether rows are whole sequences: each has its own name, or none has one and there are many steps."""
+    if columns.time is not None or layout.actions or layout.observations:
+        return False
+    if columns.sequence is not None:
+        return len(rows.names) == len(rows.values)
+    return len(next(iter(steps.values()))) >= FEWEST_WIDE
+
+
+def from_wide(rows: Rows, steps: dict[str, list[int]]) -> Recordings:
+    """A sequence per row."""
+    cube = np.stack([rows.values[:, places] for places in steps.values()], axis=2)  # [N, T, O]
+    named = len(rows.names) == len(rows.values)
+    recordings = join_sequences(cube, observation_names=list(steps), names=rows.names if named else None)
+    note = "read as wide, a row per sequence"
+    return replace(recordings, notes=(note if named else f"{note}; --sequence, --time or --observations make it long",))
+
+
+def from_long(rows: Rows, columns: Columns, path: Path) -> Recordings:
+    """A time step per row."""
+    labels = np.zeros(len(rows.values), dtype=np.int64) if rows.labels is None else rows.labels
+    names = rows.names or [path.stem]
+    order = order_rows(labels, rows.times, f"{path}: column {columns.time!r}", names)
+    values = rows.values if order is None else rows.values[order]
+    border = len(columns.observations)
+    return Recordings(
+        observation_names=columns.observations,
+        action_names=columns.actions,
+        observations=values[:, :border],
+        actions=values[:, border:],
+        names=tuple(names),
+        lengths=np.bincount(labels).astype(np.int64),
+    )
+
+
+def order_rows(
+    label: NDArray[np.int64], times: list[NDArray[Any]], column: str, names: Sequence[str]
+) -> NDArray[Any] | None:
+    """Where each row comes from when sequences are together and in the order of time; None if they are already."""
+    order = grouped = np.argsort(label, kind="stable")
+    if times:
+        if len({block.dtype for block in times}) > 1:
+            raise RecordingError(f"{column} holds numbers and dates; expected one or the other")
+        time = np.concatenate(times)
+        order = np.lexsort((time, label))
+        if not np.array_equal(order, grouped):
+            same = (np.diff(label[order]) == 0) & (time[order][1:] == time[order][:-1])
+            if same.any():
+                row = order[int(np.argmax(same))]
+                raise RecordingError(
+                    f"{column} has {time[row]} more than once in sequence {names[label[row]]!r}, and rows are not in "
+                    "its order; name the column that tells sequences apart (--sequence), or --ignore this one to keep "
+                    "the order of rows"
+                )
+    return None if np.array_equal(order, np.arange(len(order))) else order

@@ -1,0 +1,97 @@
+"""Numbers and times in the cells of a table; what is neither is an error that names the place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatel0rd.recordings.layout import RecordingError
+from gatel0rd.recordings.recordings import Array
+
+MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-", "?"}
+TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def place_of(line: int, path: Path) -> str:
+    """Where something is, for people."""
+    return f"{'row' if path.suffix.lower() == '.parquet' else 'line'} {line} of {path}"
+
+
+def is_number(text: str) -> bool:
+    """Whether Python reads a text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def parse_numbers(column: Any, name: str, lines: Sequence[int], path: Path) -> Array:
+    """A column as numbers, NaN where a value is missing."""
+    if not (isinstance(column, np.ndarray) and column.dtype.kind in "fiub"):
+        try:
+            column = np.array(list(map(float, map(str, column))))
+        except ValueError:
+            cells = zip(column, lines, strict=True)
+            column = np.array([parse_number(str(text), name, line, path) for text, line in cells])
+    with np.errstate(over="ignore"):
+        found: Array = column.astype(np.float32)
+    if np.isinf(found).any():
+        index = int(np.argmax(np.isinf(found)))
+        raise RecordingError(
+            f"{place_of(lines[index], path)}: {column[index]} in column {name!r} is infinite or too large; remove or "
+            "repair it"
+        )
+    return found
+
+
+def parse_number(text: str, name: str, line: int, path: Path) -> float:
+    """A number, a truth value as 1 or 0, or NaN for a value that is missing."""
+    known = text.strip().lower()
+    if known in MISSING:
+        return np.nan
+    if known in TRUTH:
+        return TRUTH[known]
+    if is_number(known):
+        return float(known)
+    advice = f"leave the column out (--ignore {name}), or name it as what it is (--sequence, --time)"
+    if is_number(known.replace(",", ".")):
+        advice = "write decimals with a point"
+    raise RecordingError(f"{place_of(line, path)}: {text!r} in column {name!r} is not a number; {advice}")
+
+
+def parse_times(column: Any, name: str, lines: Sequence[int], path: Path) -> NDArray[Any]:
+    """What rows are ordered by: numbers as float64, or dates as datetime64."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "fiubM":
+        found = column.astype("datetime64[us]" if column.dtype.kind == "M" else np.float64)
+    else:
+        try:
+            found = np.array(list(map(float, map(str, column))))
+        except ValueError:
+            texts = [str(text).strip() for text in column]
+            if is_number(texts[0]):
+                found = np.array([float(text) if is_number(text) else np.nan for text in texts])
+            else:
+                found = np.array([parse_date(text) for text in texts], dtype="datetime64[us]")
+    unknown = np.isnat(found) if found.dtype.kind == "M" else ~np.isfinite(found)
+    if unknown.any():
+        index = int(np.argmax(unknown))
+        raise RecordingError(
+            f"{place_of(lines[index], path)}: {str(column[index])!r} in column {name!r} is not a time; expected "
+            f"numbers, or dates such as 2024-12-31 23:59:00 in all rows, or --ignore {name}"
+        )
+    return found
+
+
+def parse_date(text: str) -> datetime | None:
+    """A date in ISO format, in UTC if it names a time zone; None if it is none."""
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None)

@@ -1,0 +1,102 @@
+"""Training and validation part of recordings, and the windows that training and measurements take from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gatel0rd.recordings.config import FitConfig
+from gatel0rd.recordings.layout import RecordingError
+from gatel0rd.recordings.recordings import Recordings
+
+Starts = NDArray[np.int64]
+
+
+class WindowBatch(NamedTuple):
+    """Windows of one length: the rows at which they start, and their steps (one less than their rows)."""
+
+    starts: Starts
+    steps: int
+
+
+def split(recordings: Recordings, share: float, seed: int) -> tuple[Recordings, Recordings]:
+    """Training and validation part, by sequence; a single sequence is cut, and its end is for validation."""
+    origins = list(dict.fromkeys(name for name, _ in recordings.origins))  # pieces of one recording stay together
+    if len(recordings) == 1:
+        return _cut_in_two(recordings, share)
+    if len(origins) == 1:  # a single one in pieces: the last ones are for validation
+        border = np.searchsorted(np.cumsum(recordings.lengths), (1 - share) * recordings.lengths.sum())
+        border = int(min(max(1, border), len(recordings) - 1))
+        return recordings.take(range(border)), recordings.take(range(border, len(recordings)))
+    order = np.random.default_rng([seed, 1]).permutation(len(origins))
+    kept = {origins[index] for index in order[: max(1, round(len(origins) * share))]}
+    chosen: tuple[list[int], list[int]] = ([], [])
+    for index, (name, _) in enumerate(recordings.origins):
+        chosen[name in kept].append(index)
+    return recordings.take(chosen[0]), recordings.take(chosen[1])
+
+
+def _cut_in_two(recordings: Recordings, share: float) -> tuple[Recordings, Recordings]:
+    observations, actions = recordings.sequence(0)
+    border = round(len(observations) * (1 - share))
+    if min(border, len(observations) - border) < 10:
+        raise RecordingError(
+            f"there is one sequence of {len(observations)} steps; expected at least {math.ceil(10 / share)} steps, "
+            "or more sequences, so that a part can be kept for validation"
+        )
+
+    def part(rows: slice) -> Recordings:
+        length = np.array([len(observations[rows])], dtype=np.int64)
+        return replace(recordings, observations=observations[rows], actions=actions[rows], lengths=length, notes=())
+
+    return part(slice(0, border)), part(slice(border, None))
+
+
+def windows(recordings: Recordings, longest: int, generator: np.random.Generator | None = None) -> list[WindowBatch]:
+    """Windows that cover the recordings, by length; from the first row on, or at random offsets.
+
+    Without random offsets what is left at the end of a recording is a shorter window.
+    """
+    found: dict[int, list[int]] = {}
+    for start, length in zip(recordings.starts.tolist(), recordings.lengths.tolist(), strict=True):
+        steps = length - 1
+        if steps < longest or generator is None:
+            first = 0
+            while steps - first >= 1:
+                size = min(longest, steps - first)
+                if size >= 2 or first == 0:
+                    found.setdefault(size, []).append(start + first)
+                first += longest
+        else:
+            offset = int(generator.integers(min(longest, steps - longest + 1)))
+            found.setdefault(longest, []).extend(range(start + offset, start + steps - longest + 1, longest))
+    return [WindowBatch(np.array(starts, dtype=np.int64), steps) for steps, starts in sorted(found.items())]
+
+
+def batches(recordings: Recordings, config: FitConfig, number: int) -> Iterator[WindowBatch]:
+    """The batches of one round: as many as it has updates, every window once before any is taken again."""
+    generator = np.random.default_rng([config.seed, 2, number])
+    left = config.round_updates
+    while left:
+        parts: list[WindowBatch] = []
+        for group in windows(recordings, config.window, generator):
+            starts = generator.permutation(group.starts)
+            pieces = range(0, len(starts), config.batch_size)
+            parts += [WindowBatch(starts[first : first + config.batch_size], group.steps) for first in pieces]
+        for index in generator.permutation(len(parts))[:left]:
+            yield parts[int(index)]
+            left -= 1
+
+
+def window_view(values: Tensor, longest: int) -> Tensor:
+    """Every row as the start of a window, without a copy. Shape: [S, F] -> [longest + 1, S, F]."""
+    rows, width = values.shape
+    padded = torch.cat([values, values.new_zeros(longest, width)])  # rows near the end reach over it, unused
+    return padded.as_strided((longest + 1, rows, width), (width, width, 1))
