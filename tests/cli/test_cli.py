@@ -3,14 +3,24 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
-from gatel0rd.cli.main import duration, main, parse_numbers, parse_options
+from gatel0rd.cli.console import format_duration
+from gatel0rd.cli.extras import advise, distribution_of, find_extra
+from gatel0rd.cli.main import COMMANDS, GROUPS, main
+from gatel0rd.cli.options import parse_names, parse_numbers, parse_options
+from gatel0rd.models.events import APART
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_help_needs_no_heavy_module():
@@ -25,6 +35,48 @@ def test_help_needs_no_heavy_module():
     assert result.stderr.strip() == "[]"
     for command in ("list", "run", "report", "data", "demo"):
         assert command in result.stdout
+
+
+@pytest.mark.parametrize("words", ["", *GROUPS, *COMMANDS])
+def test_help_fits_80_columns_and_is_made_of_sentences(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*words.split(), "--help"])
+    usage, *lines = capsys.readouterr().out.splitlines()
+    assert usage.startswith(" ".join(["usage: gatel0rd", *words.split()]).rstrip())
+    assert all(len(line) <= 80 for line in lines)
+    if words in COMMANDS:
+        parts = (COMMANDS[words].__doc__ or "").strip().split("\n\n")
+        assert all(part.strip().endswith(".") for part in parts)
+    text = " ".join(line.strip("│ ") for line in lines if "─" not in line)
+    assert not re.search(r"goes on|go on|beside|so many|shall|\bWho\b|default: None", text)
+
+
+def test_every_option_has_a_sentence_of_help():
+    for words, command in COMMANDS.items():
+        for name, hint in get_type_hints(command, include_extras=True).items():
+            texts = [text for text in texts_of(hint) if text]
+            assert name == "return" or texts, (words, name)
+            assert all(text[0].isupper() and text.endswith(".") and len(text.split()) > 2 for text in texts), texts
+
+
+def texts_of(hint):
+    """The help texts in a type with annotations, nested ones as well."""
+    found = [getattr(entry, "help", None) for entry in getattr(hint, "__metadata__", ())]
+    return found + [text for part in get_args(hint) if hasattr(part, "__metadata__") for text in texts_of(part)]
+
+
+def test_the_overview_has_a_line_for_every_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = re.findall(r"• (\S+)", capsys.readouterr().out)
+    assert shown == list(dict.fromkeys(words.split()[0] for words in COMMANDS))
+
+
+def test_the_help_names_the_librarys_default(capsys):
+    with pytest.raises(SystemExit):
+        main(["segment", "--help"])
+    assert f"The default is {APART}." in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
 def test_list_as_table_and_as_json(tmp_path, capsys):
@@ -91,6 +143,35 @@ def test_a_missing_extra_is_named(tmp_path, capsys, monkeypatch):
     assert "matplotlib is missing; pip install 'gatel0rd[report]'" in capsys.readouterr().out
 
 
+def test_the_advised_extra_is_one_that_brings_the_module():
+    """For every requirement of every extra, as pyproject.toml has it."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name, requirements in extras.items():
+        for requirement in requirements:
+            distribution = re.match(r"[\w.-]+", requirement)[0]
+            if distribution == "gatel0rd":
+                continue
+            extra = find_extra(distribution.replace("-", "_"))
+            brought = [re.match(r"[\w.-]+", entry)[0] for entry in extras[extra]]
+            assert distribution in brought, (name, requirement, extra)
+    assert find_extra("PIL") == "envs" and find_extra("pygame.display") == "human" and find_extra("h5py") == "own"
+    assert distribution_of("gymnasium_robotics.envs") == "gymnasium-robotics"
+
+
+@pytest.mark.parametrize("name", ["fcntl", "gatel0rd.nothing", "gatel0rd", "torch"])
+def test_no_extra_is_advised_for_what_none_brings(name):
+    assert find_extra(name) is None
+    assert "pip install" not in advise(ModuleNotFoundError(f"No module named {name!r}", name=name))
+
+
+def test_documents_name_extras_that_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    named = {name for page in pages for name in re.findall(r"""(?:gatel0rd|"\.)\[([a-z0-9,]+)\]""", page.read_text())}
+    assert {"demo", "fast"} <= named
+    assert {part for name in named for part in name.split(",")} <= set(extras)
+
+
 def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
     command = [sys.executable, "-m", "gatel0rd.cli.main", "run", "rrc/gating", "--profile", "smoke", "--epochs", "400"]
     command += ["--out", str(tmp_path), "--workers", "2"]
@@ -108,7 +189,7 @@ def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "go on from their last checkpoints with --resume" in rest
+    assert "resume from their last checkpoints with --resume" in rest
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 1 and "holds an unfinished run; continue it with --resume" in result.stdout
 
@@ -120,7 +201,7 @@ def test_seed_lists(text, seeds):
 
 @pytest.mark.parametrize(("seconds", "text"), [(3, "3 s"), (600, "10 min"), (7200, "2.0 h")])
 def test_durations(seconds, text):
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_the_package_is_the_command(monkeypatch, capsys):
@@ -158,6 +239,10 @@ def test_figures_without_runs_are_drawn(tmp_path, capsys):
     assert (tmp_path / "figures" / "figures-world-model.png").exists()
     page = (tmp_path / "report.html").read_text()
     assert "World model (Fig. 1)" in page and "finished runs" not in page
+
+
+def test_names():
+    assert parse_names(" a, b c,,d ") == ("a", "b c", "d") and parse_names(None) == ()
 
 
 @pytest.mark.parametrize(("text", "options"), [(None, {}), ("a=1, b=x=y", {"a": "1", "b": "x=y"})])
@@ -200,7 +285,7 @@ def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypat
     words = ["fit", "data.csv", "--sequence", "who", "--time", "tick", "--ignore", "note", "--rounds", "2"]
     main([*words, "--out", "model"])
     shown = capsys.readouterr().out.replace("\n", " ")
-    assert "6 sequences, 30 steps each" in shown and "the gates are not as open as was asked for" in shown
+    assert "6 sequences, 30 steps each" in shown and "the gates are not as active as you asked for" in shown
     main(["segment", "model", "data.csv", "--out", "events.json"])
     assert "in 6 sequences" in capsys.readouterr().out
     assert [entry["sequence"] for entry in json.loads((tmp_path / "events.json").read_text())] == [

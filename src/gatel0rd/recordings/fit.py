@@ -287,5 +287,7 @@ def fit(
     engine: EngineName = "auto",
     on_round: Callable[[Metrics], None] = lambda metrics: None,
 ) -> FittedModel:
-    """Fit a model to recordings; it is left in ``directory``."""
+    """Fit a model to recordings, and write it to ``directory``; an interrupted fit resumes there."""
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is a file; expected the name of a directory for the model")
     return Fitter(recordings, config, directory, engine=engine).run(on_round)

@@ -1,0 +1,130 @@
+"""Commands for agents: rl train, rl eval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from gatel0rd.cli.console import console, format_interval, show_progress
+from gatel0rd.cli.options import (
+    AgentPreset,
+    Backend,
+    FilmFile,
+    HiddenSize,
+    JsonFile,
+    LearningRate,
+    Seed,
+    optional,
+)
+
+
+def rl_train(
+    environment: Positional[
+        Annotated[str, arg(metavar="ENV", help="Id of a Gymnasium environment, for example MiniGrid-DoorKey-8x8-v0.")]
+    ],
+    cell: Annotated[
+        Literal["gatel0rd", "lstm", "gru", "elman", "none"], arg(help="The agent's memory; with none it has no memory.")
+    ] = "gatel0rd",
+    frames: Annotated[int, arg(metavar="N", help="Number of frames to train on.")] = 1_000_000,
+    seed: Seed = 0,
+    hidden_size: HiddenSize = 64,
+    learning_rate: LearningRate = 0.001,
+    sparsity: Annotated[float, arg(metavar="L", help="Weight of open gates in the loss, for GateL0RD.")] = 0.01,
+    preset: Annotated[
+        AgentPreset,
+        arg(
+            help="Hyperparameters: text is a controlled setting, reference is the authors' code with its confounds, "
+            "tuned is controlled and needs few frames."
+        ),
+    ] = "text",
+    backend: Backend = "auto",
+    out: Annotated[
+        Path | None, optional("DIR", "Directory of the run. The default is one in runs/rl, named after its settings.")
+    ] = None,
+    resume: Annotated[bool, arg(help="Resume a run that was interrupted.")] = False,
+) -> None:
+    """Train an agent with a memory by recurrent PPO.
+
+    Works in any environment with discrete or continuous actions.
+    """
+    from gatel0rd.paper.display import LiveDisplay
+    from gatel0rd.paper.execute_agent import execute_agent, plan_single
+
+    run = plan_single(
+        environment,
+        cell,
+        frames=frames,
+        seed=seed,
+        hidden_size=hidden_size,
+        learning_rate=learning_rate,
+        sparsity_weight=sparsity,
+        preset=preset,
+        backend=backend,
+    )
+    directory = out or Path("runs/rl") / f"{environment.replace('/', '-')}-{cell}-seed{seed}"
+    with LiveDisplay(1, console) as display:
+        display.started(0, run, directory)
+        execute_agent(
+            run,
+            directory=directory,
+            resume=resume,
+            backend=backend,
+            on_update=lambda metrics: display.progressed(0, metrics),
+        )
+        display.ended(0, None)
+    film = " --render agent.gif" if environment.startswith("MiniGrid-") else ""
+    console.print(f"Try it out: gatel0rd rl eval {directory}{film}")
+
+
+def rl_eval(
+    run: Positional[Annotated[Path, arg(metavar="RUN", help="Directory of an agent's finished run.")]],
+    env: Annotated[
+        str | None, optional("ENV", "Environment to try it out in. The default is the one it was trained in.")
+    ] = None,
+    episodes: Annotated[int, arg(metavar="N", help="Number of episodes.")] = 100,
+    seed: Annotated[int, arg(metavar="N", help="Random seed of the environments and actions.")] = 0,
+    greedy: Annotated[bool, arg(help="Take the most probable action instead of sampling one.")] = False,
+    backend: Backend = "auto",
+    render: FilmFile = None,
+    json: JsonFile = None,
+) -> None:
+    """Try out a trained agent, and film it with its memory and gates.
+
+    It can be tried out in environments that it was never trained in.
+    """
+    from gatel0rd.files import check_writable, write_json
+    from gatel0rd.paper.execute_agent import evaluate_agent
+
+    if json is not None:
+        check_writable(json)
+    with show_progress() as progress:
+        task = progress.add_task("episodes", total=episodes)
+        filming = None if render is None else progress.add_task("frames of the film", total=None)
+
+        def on_frame(done: int, total: int) -> None:
+            if filming is not None:
+                progress.update(filming, completed=done, total=total)
+
+        outcome = evaluate_agent(
+            run,
+            environment=env,
+            episodes=episodes,
+            seed=seed,
+            greedy=greedy,
+            backend=backend,
+            film=render,
+            on_episode=lambda ended: progress.update(task, completed=ended),
+            on_frame=on_frame,
+        )
+    console.print(
+        f"{outcome['environment']}, {outcome['memory']}: {outcome['success']:.0%} of {episodes} episodes ended with a "
+        f"reward ({format_interval(outcome['confidence'])}); mean reward {outcome['return']:.3g}, "
+        f"mean length {outcome['length']:.0f}"
+    )
+    if render is not None:
+        console.print(f"wrote {render}")
+    if json is not None:
+        write_json(json, outcome)
+        console.print(f"wrote {json}")

@@ -1,0 +1,246 @@
+"""Commands for the paper's experiments: list, run, reproduce, report, measure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from rich import box
+from rich.table import Column, Table
+from tyro.conf import Positional, arg
+
+from gatel0rd.cli.console import console, format_duration
+from gatel0rd.cli.options import (
+    AgentPreset,
+    CellList,
+    OutDirectory,
+    PresetOption,
+    Profile,
+    SeedList,
+    optional,
+    parse_numbers,
+    parse_options,
+)
+
+if TYPE_CHECKING:
+    from gatel0rd.paper.executors.config import ExecutorConfig
+
+
+def list_experiments(
+    json: Annotated[Path | None, optional("FILE", "Write the list to this file as JSON.")] = None,
+) -> None:
+    """List the experiments: ids, figures of the paper, and costs."""
+    from gatel0rd.files import write_json
+    from gatel0rd.paper.catalogue import catalogue
+    from gatel0rd.paper.illustrations import ILLUSTRATIONS
+
+    entries = catalogue()
+    if json is not None:
+        write_json(json, entries)
+        console.print(f"wrote {len(entries)} experiments to {json}")
+        return
+    table = Table(
+        Column("id", no_wrap=True),
+        Column("in the paper"),
+        Column("runs", justify="right"),
+        *(Column(profile, justify="right", no_wrap=True) for profile in ("smoke", "quick", "paper")),
+        title="Experiments, and the core time of one seed",
+        box=box.SIMPLE_HEAD,
+    )
+    for entry in entries:
+        costs = (format_duration(entry["core_seconds_per_seed"][profile]) for profile in ("smoke", "quick", "paper"))
+        table.add_row(entry["id"], ", ".join(entry["artefacts"]), str(len(entry["variants"])), *costs)
+    console.print(table)
+    console.print("Run one with `gatel0rd run ID --profile quick`, then `gatel0rd report`.")
+    drawn = ", ".join(f"{entry.id} ({entry.artefact})" for entry in ILLUSTRATIONS.values())
+    console.print(f"Figures that need no runs, for `gatel0rd reproduce`: {drawn}")
+
+
+def run(
+    id: Positional[Annotated[str, arg(metavar="ID", help="Id of the experiment; `gatel0rd list` shows them all.")]],
+    profile: Profile = "quick",
+    seeds: SeedList = "0-1",
+    cells: CellList = None,
+    preset: Annotated[
+        AgentPreset,
+        arg(
+            help="The paper's text, or the authors' code where the two differ; tuned is for agents, and needs fewer "
+            "frames."
+        ),
+    ] = "text",
+    epochs: Annotated[int | None, optional("N", "Train for N epochs, whatever the profile says.")] = None,
+    frames: Annotated[int | None, optional("N", "Train agents on N frames, whatever the profile says.")] = None,
+    workers: Annotated[int | None, optional("N", "Number of parallel runs. The default is one per core.")] = None,
+    out: OutDirectory = Path("runs"),
+    resume: Annotated[bool, arg(help="Resume runs that were interrupted.")] = False,
+) -> None:
+    """Run an experiment; `gatel0rd report` shows the results.
+
+    Finished runs are kept and never repeated.
+    """
+    from gatel0rd.paper.executors.config import ExecutorConfig
+    from gatel0rd.paper.plan import find, plan
+
+    experiment = find(id)
+    runs = plan(
+        experiment,
+        profile=profile,
+        seeds=parse_numbers(seeds),
+        cells=None if cells is None else cells.split(","),
+        preset=preset,
+        epochs=epochs,
+        frames=frames,
+    )
+    executor = ExecutorConfig(workers=workers)
+    failed = execute_runs(runs, out, executor=executor, resume=resume, planning=profile if experiment.plans else None)
+    if failed:
+        raise SystemExit(f"gatel0rd: {failed} runs failed; the others are finished")
+    console.print(f"Look at the results: gatel0rd report {id} --out {out}")
+
+
+def reproduce(
+    ids: Positional[
+        Annotated[tuple[str, ...], optional("IDS", "Ids of experiments (`gatel0rd list` shows them); or give --all.")]
+    ] = (),
+    all: Annotated[bool, arg(help="Reproduce every experiment of the paper.")] = False,
+    profile: Profile = "quick",
+    seeds: SeedList = "0-1",
+    preset: PresetOption = "text",
+    workers: Annotated[
+        int | None,
+        optional("N", "Number of parallel runs. The default is one per core, or what the cluster has room for."),
+    ] = None,
+    executor: Annotated[
+        Literal["local", "ray", "slurm"], arg(help="Run on this machine, on a Ray cluster, or on SLURM (by submitit).")
+    ] = "local",
+    address: Annotated[
+        str | None, optional("A", "Address of the Ray cluster. By default one is started on this machine.")
+    ] = None,
+    slurm: Annotated[
+        str | None, optional("K=V,…", "Options of the SLURM jobs, as in partition=cpu,account=me.")
+    ] = None,
+    dry_run: Annotated[bool, arg(help="Only say what would be run and what it would cost.")] = False,
+    out: OutDirectory = Path("runs"),
+) -> None:
+    """Make figures and tables of the paper.
+
+    Does the runs that are missing, resumes interrupted ones, and reports.
+
+    However it is interrupted (Ctrl-C, kill, reboot), the same command resumes.
+    """
+    from gatel0rd.paper.catalogue import costs
+    from gatel0rd.paper.executors.config import ExecutorConfig
+    from gatel0rd.paper.illustrations import ILLUSTRATIONS
+    from gatel0rd.paper.plan import experiments, find, plan_together
+    from gatel0rd.paper.profiles import PROFILES
+    from gatel0rd.paper.report.answers import make_report
+
+    if all == bool(ids):
+        raise ValueError("expected the ids of experiments, or --all; `gatel0rd list` shows them")
+    if profile not in PROFILES:
+        raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
+    drawn = [id for id in (ILLUSTRATIONS if all else ids) if id in ILLUSTRATIONS]
+    chosen = list(experiments().values()) if all else [find(id) for id in ids if id not in ILLUSTRATIONS]
+    runs, planned = plan_together(chosen, profile=profile, seeds=parse_numbers(seeds), preset=preset)
+    if dry_run:
+        show_costs(costs(runs, profile=profile, planned=planned, out=out))
+        return
+    where = ExecutorConfig(kind=executor, workers=workers, address=address, slurm=parse_options(slurm))
+    failed = execute_runs(runs, out, executor=where, resume=True, planning=profile, planned=planned) if runs else 0
+    path = make_report([out], out, [entry.id for entry in chosen], illustrated=drawn, only_drawn=True)
+    console.print(f"Open the report in a browser: {path}")
+    if failed:
+        raise SystemExit(
+            f"gatel0rd: {failed} runs failed, and the report is made of the others; the same command tries them again"
+        )
+
+
+def report(
+    ids: Positional[
+        Annotated[tuple[str, ...], optional("IDS", "Ids of the experiments to show. The default is all.")]
+    ] = (),
+    out: OutDirectory = Path("runs"),
+    records: Annotated[
+        tuple[Path, ...],
+        optional("DIR", "Directories in which to look for records. The default is the --out directory."),
+    ] = (),
+) -> None:
+    """Make a report from finished runs, compared with the paper's results.
+
+    Writes report.html, report.md and figures.
+    """
+    from gatel0rd.paper.report.answers import make_report
+
+    console.print(f"wrote {make_report(records or (out,), out, ids)}")
+
+
+def measure(
+    runs: Positional[Annotated[tuple[Path, ...], arg(metavar="RUN", help="Directories of finished runs.")]],
+) -> None:
+    """Measure finished runs again with this version.
+
+    For records of older versions, which measured less.
+    """
+    from gatel0rd.paper.execute import measure_again
+
+    if not runs:
+        raise ValueError("no runs were given; expected directories of finished runs, as in runs/rrc/*")
+    for directory in runs:
+        console.print(f"updated {measure_again(directory)}")
+
+
+def execute_runs(
+    runs: Sequence[Any],
+    out: Path,
+    *,
+    executor: ExecutorConfig,
+    resume: bool,
+    planning: str | None = None,
+    planned: frozenset[str] | None = None,
+) -> int:
+    """Say what is to come, and execute the runs with a live display; returns how many of them failed.
+
+    Args:
+        executor: what does the work.
+        planning: a profile, which says how many episodes are planned with each run.
+        planned: names of the runs whose models are planned with; all if not given.
+    """
+    from gatel0rd.paper.display import LiveDisplay
+    from gatel0rd.paper.executors.local import Work, remaining_seconds, run_all
+    from gatel0rd.paper.profiles import PROFILES
+
+    profile = None if planning is None else PROFILES[planning]
+    work = Work(out=out, resume=resume, planning=profile, planned=planned)
+    seconds = {index: remaining_seconds(entry, work) for index, entry in enumerate(runs)}
+    missing = [entry for index, entry in enumerate(runs) if seconds[index] > 0]
+    total, finished = sum(seconds.values()), len(runs) - len(missing)
+    time_left = f"about {total / 3600:.1f} core hours on {executor.kind}"
+    if executor.kind == "local":
+        count = min(executor.workers or os.cpu_count() or 1, max(1, len(missing)))
+        time_left = f"about {format_duration(total / count)} on {count} process{'es' if count > 1 else ''}"
+    console.print(f"{len(runs)} runs, {finished} of them finished before; {time_left}, in {out}")
+    if not missing:
+        return 0
+    with LiveDisplay(len(missing), console) as display:
+        failures = run_all(missing, work, executor=executor, display=display)
+    return len(failures)
+
+
+def show_costs(rows: Sequence[dict[str, Any]]) -> None:
+    """What a plan would take, world by world."""
+    table = Table(
+        Column("world"),
+        *(Column(name, justify="right") for name in ("runs", "finished", "core hours left", "longest run")),
+        title="What would be run",
+        box=box.SIMPLE_HEAD,
+    )
+    for row in rows:
+        hours, longest = f"{row['core_seconds'] / 3600:.1f}", format_duration(row["longest_seconds"])
+        table.add_row(row["world"], str(row["runs"]), str(row["finished"]), hours, longest)
+    console.print(table)
+    total = sum(row["core_seconds"] for row in rows)
+    least = max((row["longest_seconds"] for row in rows), default=0.0)
+    times = ", ".join(f"{format_duration(max(total / cores, least))} on {cores} cores" for cores in (2, 16, 128))
+    console.print(f"{total / 3600:.1f} core hours in all: about {times}, from measured times on one AMD EPYC core")

@@ -1,0 +1,67 @@
+"""Options that commands share, and the parsers of their values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import arg
+
+
+def optional(metavar: str, help: str) -> Any:
+    """An option that is None if it is not given; the help text says what happens then."""
+    return arg(metavar=metavar, help=help, help_behavior_hint="")
+
+
+Preset = Literal["text", "reference"]
+AgentPreset = Literal["text", "reference", "tuned"]
+Backend = Annotated[
+    Literal["auto", "gymnasium", "envpool"],
+    arg(help="What runs the environments; auto is EnvPool for MiniGrid and Gymnasium for all others."),
+]
+PresetOption = Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")]
+Profile = Annotated[str, arg(metavar="P", help="The scale of the runs: smoke, demo, quick or paper.")]
+Seed = Annotated[int, arg(metavar="N", help="The random seed.")]
+SeedList = Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7.")]
+CellList = Annotated[
+    str | None,
+    optional("A,B", "Run only these cells or variants, as in gatel0rd,gru or gatel0rd-0.01. The default is all."),
+]
+OutDirectory = Annotated[Path, arg(metavar="DIR", help="Directory for runs, data and reports.")]
+JsonFile = Annotated[Path | None, optional("FILE", "Write the outcome to this file as JSON.")]
+FilmFile = Annotated[Path | None, optional("FILE", "Film an episode, as a GIF or WebP file.")]
+HiddenSize = Annotated[int, arg(metavar="H", help="Number of dimensions of the memory.")]
+LearningRate = Annotated[float, arg(metavar="R", help="Learning rate of Adam.")]
+DataSource = Annotated[str, arg(metavar="DATA", help="Recordings: a .npz, .csv or .parquet file, or minari:NAME.")]
+SequenceColumn = Annotated[
+    str | None,
+    optional("COLUMN", "Column that names the sequence of a row. The default is one with a telling name."),
+]
+TimeColumn = Annotated[
+    str | None, optional("COLUMN", "Column that orders the rows. The default is one with a telling name.")
+]
+
+
+def parse_numbers(text: str, what: str = "seeds") -> list[int]:
+    """0-4 and 0,3,7 and mixtures of both, without repetition."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()) or int(last or first) < int(first):
+            raise ValueError(f"{what} are {text!r}; expected numbers and ranges, as in 0-4 or 0,3,7")
+        numbers += range(int(first), int(last if dash else first) + 1)
+    return list(dict.fromkeys(numbers))
+
+
+def parse_names(text: str | None) -> tuple[str, ...]:
+    """a,b as a tuple of names."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def parse_options(text: str | None) -> dict[str, str]:
+    """a=1,b=2 as a dictionary."""
+    parts = [part.partition("=") for part in (text or "").split(",") if part]
+    wrong = [key for key, equals, value in parts if not (key and equals and value)]
+    if wrong:
+        raise ValueError(f"the options are {text!r}; expected names and values, as in partition=cpu,account=me")
+    return {key.strip(): value.strip() for key, _, value in parts}

@@ -1,0 +1,179 @@
+"""Commands for the paper's worlds: data make, animate, plan, apex."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from gatel0rd.cli.console import console, format_interval, print_written, show_progress
+from gatel0rd.cli.options import FilmFile, JsonFile, OutDirectory, Preset, PresetOption, Seed, optional, parse_numbers
+
+
+def data_make(
+    name: Positional[
+        Annotated[
+            str,
+            arg(
+                metavar="NAME",
+                help="A scenario (rrc, billiard, shepherd, fetch, fetch-diverse), or scenario/policy for one of its "
+                "policies.",
+            ),
+        ]
+    ],
+    sequences: Annotated[
+        int | None, optional("N", "Number of sequences per split. The default is the paper's.")
+    ] = None,
+    preset: PresetOption = "text",
+    seed: Seed = 0,
+    out: OutDirectory = Path("runs/data"),
+) -> None:
+    """Generate the data sets of a scenario.
+
+    Makes the training, validation and test split of each policy.
+    """
+    from gatel0rd.paper.catalogue import recipes
+    from gatel0rd.worlds.data import obtain
+
+    with show_progress() as progress:
+        for recipe in recipes(name, sequences=sequences, preset=preset, seed=seed):
+            path = out / f"{recipe.name}.safetensors"
+            if path.exists():
+                console.print(f"{path}: was there already")
+                continue
+            task = progress.add_task(f"{recipe.policy} {recipe.split}", total=recipe.sequences)
+            began = time.monotonic()
+            made = obtain(recipe, out, lambda done, _, task=task: progress.update(task, completed=done))  # type: ignore[misc]
+            size, seconds = path.stat().st_size / 1e6, time.monotonic() - began
+            console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {seconds:.1f} s")
+            if "rejected" in made.labels and made.labels["rejected"].any():
+                from gatel0rd.worlds.fetch_pick_and_place.data import reject_rates
+
+                reasons = ", ".join(f"{name} {rate:.1%}" for name, rate in reject_rates(made.labels).items())
+                console.print(f"  {recipe.sequences / made.labels['tried'].sum():.1%} of the episodes fit; {reasons}")
+
+
+def animate(
+    run: Positional[Annotated[Path, arg(metavar="RUN", help="Directory of a finished run, as runs/rrc/gatel0rd-….")]],
+    sequence: Annotated[
+        int | None,
+        optional("N", "Number of the sequence in the evaluation set. The default is one with much to see."),
+    ] = None,
+    out: Annotated[
+        Path | None, optional("FILE", "GIF or WebP file to write. The default is animation.gif in RUN.")
+    ] = None,
+) -> None:
+    """Film a predicted sequence next to the real one.
+
+    The film shows the model's memory, too, and its gates light up when they open.
+    """
+    from gatel0rd.paper.films import animate as make_film
+
+    with show_progress() as progress:
+        task = progress.add_task("drawing")
+        path = make_film(
+            run,
+            run / "animation.gif" if out is None else out,
+            sequence=sequence,
+            on_frame=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    print_written(path)
+
+
+def plan(
+    scenario: Positional[Annotated[str, arg(metavar="SCENARIO", help="The world: rrc, shepherd or fetch.")]],
+    model: Annotated[
+        str, arg(metavar="RUN", help="Directory of a finished run to plan with, or ground-truth.")
+    ] = "ground-truth",
+    episodes: Annotated[int, arg(metavar="N", help="Number of episodes, which are planned in parallel.")] = 100,
+    seed: Annotated[int, arg(metavar="N", help="Random seed of the starts and of the planner.")] = 0,
+    preset: Annotated[
+        Preset, arg(help="Rules of the true world, from the paper's text or the authors' code; a run brings its own.")
+    ] = "text",
+    render: FilmFile = None,
+    filmed: Annotated[int | None, optional("K", "Number of the episode to film. The default is the first, 0.")] = None,
+    only: Annotated[
+        str | None, optional("LIST", "Plan only these episodes, as in 3,7 or 0-4; each runs as it would among all.")
+    ] = None,
+    json: JsonFile = None,
+) -> None:
+    """Control a world with iCEM and a model's memory.
+
+    Says how often the planner succeeds.
+    """
+    from gatel0rd.files import check_writable, write_json
+    from gatel0rd.paper.planning import plan_episodes
+
+    if json is not None:
+        check_writable(json)
+    with show_progress() as progress:
+        task = progress.add_task("control steps")
+        outcome = plan_episodes(
+            scenario,
+            model,
+            episodes=episodes,
+            seed=seed,
+            preset=preset,
+            film=render,
+            filmed=filmed,
+            only=None if only is None else parse_numbers(only, "episodes"),
+            on_step=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    median = outcome["median_steps"]
+    console.print(
+        f"{scenario}, {model}: {outcome['success_rate']:.0%} of {outcome['episodes']} episodes succeeded "
+        f"({format_interval(outcome['confidence'])})"
+        + ("" if median is None else f", after {median:.0f} steps (median)")
+    )
+    console.print(f"{outcome['control_steps_per_second']:.1f} control steps per second, {outcome['seconds']:.0f} s")
+    if render is not None:
+        console.print(f"wrote {render}")
+    if json is not None:
+        write_json(json, outcome)
+        console.print(f"wrote {json}")
+
+
+def apex(
+    rounds: Annotated[int, arg(metavar="N", help="Number of rounds of planning and learning.")] = 4,
+    episodes: Annotated[int, arg(metavar="N", help="Number of episodes in each round.")] = 16,
+    tests: Annotated[
+        int, arg(metavar="N", help="Number of test episodes, which are planned with and without guidance.")
+    ] = 20,
+    seed: Seed = 0,
+    out: OutDirectory = Path("runs/apex"),
+) -> None:
+    """Train a policy that guides the planner of Fetch Pick&Place (APEX).
+
+    The policy learns from planned episodes; tests say whether it helps.
+    """
+    from gatel0rd.paper.apex import compare
+
+    with show_progress() as progress:
+        tasks: dict[str, Any] = {}
+
+        def on_step(what: str, done: int, total: int) -> None:
+            tasks[what] = tasks.get(what) or progress.add_task(f"{what}, control steps", total=total)
+            progress.update(tasks[what], completed=done)
+
+        outcome = compare(
+            out,
+            seed=seed,
+            rounds=rounds,
+            episodes=episodes,
+            tests=tests,
+            on_step=on_step,
+            on_round=lambda done: console.print(
+                f"planner {done.planner:.0%}, policy alone {done.policy:.0%}, {done.examples} examples, "
+                f"{done.simulated} simulated steps"
+            ),
+        )
+    console.print(f"policy alone: {outcome['policy alone']['success']:.0%} of {tests} episodes succeeded")
+    for budget, pair in outcome["planned"].items():
+        for name, found in pair.items():
+            console.print(
+                f"{budget} budget, {name}: {found['success']:.0%} ({format_interval(found['confidence'])}), "
+                f"{found['simulated_per_control_step']:.0f} simulated steps per control step"
+            )
+    console.print(f"wrote {out / 'apex.json'} and {out / 'policy.safetensors'}")
