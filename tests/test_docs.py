@@ -35,7 +35,7 @@ def test_the_tutorial_on_own_data_runs_as_it_is_written(tmp_path, monkeypatch):
             if not command.startswith("explore") or "--save" in command:
                 main(shlex.split(command))
     events = (tmp_path / "events.csv").read_text().splitlines()
-    assert events[0] == "sequence,time,dimension,strength" and len(events) > 60
+    assert events[0] == "sequence,time,duration,dimensions,strengths" and len(events) > 60
     assert (tmp_path / "tank.html").stat().st_size > 1e6
     assert (tmp_path / "tank-model" / "onnx" / "sequence.onnx").exists()
 
@@ -60,6 +60,22 @@ def test_examples_run(page, tmp_path, monkeypatch):
 def test_pictures_exist(page):
     for link in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text()):
         assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "docs" / "index.md", ROOT / "docs" / "deviations.md"], ids=lambda p: p.name
+)
+def test_links_lead_to_committed_files(page):
+    for link in re.findall(r"(?<!!)\[[^]]*\]\(([^)#]+)\)", page.read_text()):
+        if not link.startswith("http"):
+            assert (page.parent / link).exists(), link
+    assert "docs/results" not in page.read_text()  # made by `make docs`, not committed
+
+
+def test_the_index_and_the_menu_have_every_guide():
+    index, menu = (ROOT / "docs" / "index.md").read_text(), (ROOT / "mkdocs.yml").read_text()
+    for guide in (ROOT / "docs" / "guides").glob("*.md"):
+        assert f"(guides/{guide.name})" in index and f"guides/{guide.name}" in menu, guide.name
 
 
 def test_the_generated_page_of_experiments_is_up_to_date():
