@@ -146,13 +146,13 @@ def segment(
     from gatel0rd.files import check_writable
     from gatel0rd.models.events import APART
     from gatel0rd.models.fitted import load
-    from gatel0rd.recordings import read_for_model
+    from gatel0rd.recordings import read_for_models
     from gatel0rd.recordings.segmenter import segment as find_segments
     from gatel0rd.recordings.segmenter import write_events
 
     check_writable(out)
     fitted = load(model)
-    recordings = read_for_model(fitted, data, sequence=sequence, time=time)
+    recordings = read_for_models([(model.name, fitted)], data, sequence=sequence, time=time)
     found = find_segments(fitted, recordings, apart=APART if apart is None else apart)
     write_events(found, out)
     events, cuts = sum(len(entry.events) for entry in found), sum(len(entry.boundaries) for entry in found)
@@ -203,7 +203,7 @@ def explore(
     from gatel0rd.explore import save_page, serve
     from gatel0rd.files import check_writable
     from gatel0rd.models.fitted import load
-    from gatel0rd.recordings import read_for_model
+    from gatel0rd.recordings import read_for_models
 
     *given, last = [str(path) for path in models] or [""]
     if data is None and given and not Path(last).is_dir():
@@ -211,7 +211,7 @@ def explore(
     if not models:
         raise ValueError("no model was given; expected directories that `gatel0rd fit` or `gatel0rd run` left")
     loaded = [(path.name or str(path), load(path)) for path in models]
-    recordings = None if data is None else read_for_model(loaded[0][1], data, sequence=sequence, time=time)
+    recordings = None if data is None else read_for_models(loaded, data, sequence=sequence, time=time)
     if save is not None:
         check_writable(save)
         print_written(save_page(loaded, recordings, save))

@@ -1,4 +1,4 @@
-"""Who finds the events? Boundaries against exact labels of the paper's worlds, GateL0RD beside other methods.
+"""Which method finds the events? Boundaries against exact labels of the paper's worlds, GateL0RD and other methods.
 
 GateL0RD's gates are used as they are. The others have a threshold, a penalty or a number of boundaries, which is chosen
 with the true labels of one half of the sequences; all are judged on the other half.
@@ -20,13 +20,14 @@ from gatel0rd.models import WorldModel, load_model
 from gatel0rd.models.events import APART, Agreement, Times, agreement, boundaries, find_events, keep_apart, peaks
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.paper.measures import EVENTS
-from gatel0rd.paper.plan import RunConfig, scenarios
+from gatel0rd.paper.plan import scenarios
 from gatel0rd.recordings.arrays import from_arrays
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit
 from gatel0rd.tables import Table
 from gatel0rd.training import time_first
 from gatel0rd.training.dataset import Dataset
+from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds.data import obtain
 
 TRUE_EVENTS = {
@@ -60,8 +61,16 @@ def find_runs(directory: Path) -> dict[str, dict[str, Path]]:
     return {scenario: {cell: place for cell, (_, place) in cells.items()} for scenario, cells in found.items()}
 
 
-def choose(data: Dataset, count: int, seed: int = 0) -> NDArray[np.int64]:
-    """So many sequences, drawn at random."""
+def find_recipes(run: Path) -> tuple[DataRecipe, DataRecipe]:
+    """The data that a run was trained on, and that it was evaluated on; its model file says so."""
+    content = load_arrays(run / "model.safetensors", kind="model")[1]["run"]
+    evaluations = dict(zip(content["evaluation_names"], content["evaluation_data"], strict=True))
+    evaluation = evaluations.get("generalization") or evaluations["test"]
+    return from_json(DataRecipe, content["train_data"]), from_json(DataRecipe, evaluation)
+
+
+def choose_sequences(data: Dataset, count: int, seed: int = 0) -> NDArray[np.int64]:
+    """Numbers of ``count`` sequences, drawn at random."""
     return np.random.default_rng(seed).permutation(data.recipe.sequences)[:count]
 
 
@@ -82,7 +91,7 @@ def true_boundaries(scenario: str, data: Dataset, rows: NDArray[np.int64]) -> Cu
     return [keep_apart(np.flatnonzero(row[1:]) + 1, APART) for row in flags]  # nothing happens before the first step
 
 
-def tuned(
+def choose_and_judge(
     candidates: Sequence[Any], cut: Callable[[Any, Sequence[int]], Cuts], true: Cuts, length: int
 ) -> tuple[Agreement, Any]:
     """Choose by F1 on the first half of the sequences, judge on the second."""
@@ -92,7 +101,7 @@ def tuned(
     return agreement(cut(best, second), true[half:], length, TOLERANCE), best
 
 
-def thresholds(signal: NDArray[Any]) -> list[float]:
+def propose_thresholds(signal: NDArray[Any]) -> list[float]:
     """Candidates for a threshold: quantiles of the signal."""
     found: list[float] = np.unique(np.quantile(signal, np.linspace(0.3, 0.999, THRESHOLDS))).tolist()
     return found
@@ -139,7 +148,7 @@ def compare(
     on_method: Callable[[str], None] = lambda name: None,
 ) -> list[dict[str, Any]]:
     """All methods in one world."""
-    rows = choose(data, SEQUENCES, seed=1)
+    rows = choose_sequences(data, SEQUENCES, seed=1)
     true = true_boundaries(scenario, data, rows)
     length, half = data.recipe.steps, len(rows) // 2
     series = data.observations[rows].astype(np.float64)
@@ -158,13 +167,19 @@ def compare(
         on_method("GRU")
         errors, latents, _ = run_model(load_model(places["gru"] / "model.safetensors"), data, rows)
         change = np.linalg.norm(np.diff(latents, axis=1, prepend=latents[:, :1]), axis=2)
-        outcomes.append(("GRU, change of state", *tuned(thresholds(change), peak_cuts(change, 0), true, length)))
-        outcomes.append(("GRU, surprise", *tuned(thresholds(errors), peak_cuts(errors, 1), true, length)))
+        outcomes.append(
+            ("GRU, change of state", *choose_and_judge(propose_thresholds(change), peak_cuts(change, 0), true, length))
+        )
+        outcomes.append(
+            ("GRU, surprise", *choose_and_judge(propose_thresholds(errors), peak_cuts(errors, 1), true, length))
+        )
     on_method("PELT")
-    outcomes.append(("PELT (ruptures)", *tuned(PENALTIES, change_points("pelt", series), true, length)))
+    outcomes.append(("PELT (ruptures)", *choose_and_judge(PENALTIES, change_points("pelt", series), true, length)))
     on_method("BinSeg")
     counts = range(1, 2 + int(np.ceil(np.mean([len(entry) for entry in true]) * 2)))
-    outcomes.append(("BinSeg (ruptures)", *tuned(list(counts), change_points("binseg", series), true, length)))
+    outcomes.append(
+        ("BinSeg (ruptures)", *choose_and_judge(list(counts), change_points("binseg", series), true, length))
+    )
     every = [np.arange(2, length, 2 * TOLERANCE + 1) for _ in range(half, len(rows))]
     outcomes.append(("a boundary every 7 steps", agreement(every, true[half:], length, TOLERANCE), None))
     return [
@@ -192,13 +207,11 @@ def benchmark(
         raise ValueError(f"there is no finished run of GateL0RD below {runs}; make some with `gatel0rd run`")
     rows: list[dict[str, Any]] = []
     for scenario, places in found.items():
-        metadata = load_arrays(places["gatel0rd"] / "model.safetensors", kind="model")[1]
-        run = from_json(RunConfig, metadata["run"])
-        names = dict(zip(run.evaluation_names, run.evaluation_data, strict=True))
-        data = obtain(names.get("generalization") or names["test"], runs / "data")
+        train_recipe, evaluation_recipe = find_recipes(places["gatel0rd"])
+        data = obtain(evaluation_recipe, runs / "data")
         title = scenarios()[scenario].title
         on_method(f"{title}: gatel0rd fit")
-        fitted = fit_without_tuning(obtain(run.train_data, runs / "data"), out / "fits" / scenario)
+        fitted = fit_without_tuning(obtain(train_recipe, runs / "data"), out / "fits" / scenario)
         for row in compare(scenario, places, data, fitted, lambda name, title=title: on_method(f"{title}: {name}")):  # type: ignore[misc]
             rows.append({**row, "runs": {cell: place.name for cell, place in places.items()}})
     table = results_table(rows)
