@@ -159,8 +159,8 @@ def compare(
     cuts = gate_cuts([gates[row] for row in range(half, len(rows))])
     outcomes.append(("GateL0RD, as in the paper", agreement(cuts, true[half:], length, TOLERANCE), None))
     if fitted is not None:
-        courses = [fitted.run(data.observations[row], data.actions[row]) for row in rows[half:]]
-        cuts = gate_cuts([course.gates for course in courses])
+        trajectories = [fitted.run(data.observations[row], data.actions[row]) for row in rows[half:]]
+        cuts = gate_cuts([trajectory.gates for trajectory in trajectories])
         name = f"GateL0RD, gatel0rd fit --gate-rate {GATE_RATE:g} --rounds {ROUNDS}"
         outcomes.append((name, agreement(cuts, true[half:], length, TOLERANCE), None))
     if "gru" in places:
