@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small_models import small_model
 
-from gatel0rd.recordings.for_models import read_for_models
 from gatel0rd.recordings import RecordingError
+from gatel0rd.recordings.for_models import read_for_models
 
 ROWS = np.random.default_rng(4).normal(size=(11, 4)).astype(np.float32)
 

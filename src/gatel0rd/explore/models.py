@@ -52,9 +52,8 @@ def prepare_models(models: Sequence[tuple[str, FittedModel]], recordings: Record
     for (name, given), (_, renamed) in zip(models, named, strict=True):
         known = {*recordings.observation_names, *recordings.action_names}
         model = renamed if known.issuperset((*renamed.observation_names, *renamed.action_names)) else given
-        explored.append(
-            ExploredModel(name, model, recordings.select_columns(model.observation_names, model.action_names, f"model {name}"))
-        )
+        own = recordings.select_columns(model.observation_names, model.action_names, f"model {name}")
+        explored.append(ExploredModel(name, model, own))
     return explored
 
 
