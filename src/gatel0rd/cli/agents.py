@@ -47,7 +47,7 @@ def rl_train(
 ) -> None:
     """Train an agent with a memory by recurrent PPO.
 
-    Works in any environment with discrete or continuous actions.
+    Any environment with discrete or continuous actions will do.
     """
     from gatel0rd.paper.display import LiveDisplay
     from gatel0rd.paper.execute_agent import execute_agent, plan_single

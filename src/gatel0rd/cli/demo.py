@@ -16,7 +16,7 @@ def demo(
 ) -> None:
     """Train GateL0RD and a GRU on Robot Remote Control, and report.
 
-    Takes some minutes on two cores.
+    This takes some minutes on two cores.
     """
     import matplotlib  # noqa: F401  # if it is missing, say so before training
 

@@ -126,7 +126,7 @@ def reproduce(
 ) -> None:
     """Make figures and tables of the paper.
 
-    Does the runs that are missing, resumes interrupted ones, and reports.
+    Missing runs are done and interrupted ones resumed, then the report is made.
 
     However it is interrupted (Ctrl-C, kill, reboot), the same command resumes.
     """
@@ -169,7 +169,7 @@ def report(
 ) -> None:
     """Make a report from finished runs, compared with the paper's results.
 
-    Writes report.html, report.md and figures.
+    It consists of report.html, report.md and figures.
     """
     from gatel0rd.paper.report.answers import make_report
 
@@ -177,11 +177,11 @@ def report(
 
 
 def measure(
-    runs: Positional[Annotated[tuple[Path, ...], arg(metavar="RUN", help="Directories of finished runs.")]],
+    runs: Positional[Annotated[tuple[Path, ...], optional("RUN", "Directories of finished runs.")]],
 ) -> None:
     """Measure finished runs again with this version.
 
-    For records of older versions, which measured less.
+    This brings records up to date that an older version measured.
     """
     from gatel0rd.paper.execute import measure_again
 

@@ -60,7 +60,7 @@ def fit(
 ) -> None:
     """Fit a model with a readable memory to recordings of your own.
 
-    First shows a preview of how the data was understood.
+    A preview shows how the data was understood.
     """
     from gatel0rd.recordings import Layout, read_recordings
     from gatel0rd.recordings.config import FitConfig
@@ -141,7 +141,7 @@ def segment(
 ) -> None:
     """Find the events of sequences.
 
-    Says when the model's memory changes, in which dimensions, and how strongly.
+    An event is when the model's memory changes after it was constant.
     """
     from gatel0rd.files import check_writable
     from gatel0rd.models.events import APART
@@ -168,7 +168,7 @@ def segment_benchmark(
 ) -> None:
     """Compare boundaries with the exact labels of the paper's worlds.
 
-    Methods: GateL0RD, GRU, surprise, PELT, BinSeg.
+    The methods are GateL0RD, GRU, surprise, PELT and BinSeg.
     """
     from gatel0rd.recordings.benchmark import benchmark
 
@@ -234,7 +234,7 @@ def export(
 ) -> None:
     """Write a model for other software.
 
-    A single step, its first state, and whole sequences, each in a file of its own.
+    The files hold a single step, the first state, and whole sequences.
     """
     from gatel0rd.integrations.onnx import export_onnx
     from gatel0rd.models.fitted import load

@@ -32,7 +32,7 @@ def data_make(
 ) -> None:
     """Generate the data sets of a scenario.
 
-    Makes the training, validation and test split of each policy.
+    Each policy has a training, a validation and a test split.
     """
     from gatel0rd.paper.catalogue import recipes
     from gatel0rd.worlds.data import obtain
@@ -101,7 +101,7 @@ def plan(
 ) -> None:
     """Control a world with iCEM and a model's memory.
 
-    Says how often the planner succeeds.
+    The outcome is how often the planner succeeds.
     """
     from gatel0rd.files import check_writable, write_json
     from gatel0rd.paper.planning import plan_episodes
