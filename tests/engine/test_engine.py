@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from gatel0rd import GateL0RD, WorldModel, engine
 from gatel0rd.engine import EngineUnavailableError, native
+from gatel0rd.engine.builder import ProgramBuilder
 from gatel0rd.engine.optimizer import draw_feed, draw_noise
-from gatel0rd.engine.program import ACTIVATIONS, Builder, Program
 from gatel0rd.models.config import WorldModelConfig
-from gatel0rd.nn import cells, compiled_unroll
+from gatel0rd.nn import cells
 from gatel0rd.nn.cells import build_cell
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.nn.unroll import unroll
@@ -71,8 +71,8 @@ def compare(config, *, steps=T, batch=B, size=INPUT, dtype=torch.float64, resets
         if use
     }
     found = []
-    for run in (unroll, lambda *a, **k: compiled_unroll.unroll(*a, engine="native", **k)):
-        result = run(cell, x, cell.state_from(latents), noise=noise, **masks)
+    for choice in ("torch", "native"):
+        result = unroll(cell, x, cell.state_from(latents), noise=noise, engine=choice, **masks)
         tensors = [result.outputs, result.latents, *([] if result.gates is None else [result.gates]), *result.state]
         wanted = [x, latents, *cell.parameters()]
         gradients = torch.autograd.grad(weighted_sum(*tensors), wanted, allow_unused=True)
@@ -131,7 +131,7 @@ def test_gradcheck_through_the_engine(name, generator):
     latents = torch.randn(B, cell.latent_size, dtype=torch.float64, generator=generator).requires_grad_()
 
     def run(x, latents):
-        return compiled_unroll.unroll(cell, x, cell.state_from(latents), engine="native").outputs
+        return unroll(cell, x, cell.state_from(latents), engine="native").outputs
 
     assert torch.autograd.gradcheck(run, (x, latents))
 
@@ -182,7 +182,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, generator):
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         try:
-            outputs = compiled_unroll.unroll(cell, x, engine="native").outputs
+            outputs = unroll(cell, x, engine="native").outputs
             results.append([outputs, *torch.autograd.grad(weighted_sum(outputs), [x, *cell.parameters()])])
         finally:
             torch.set_num_threads(1)
@@ -217,9 +217,9 @@ def test_training_steps_give_the_same_bits_for_any_number_of_threads():
 def test_a_sequence_has_the_same_bits_alone_and_in_any_batch(name, generator):
     cell = build_cell(CellConfig(name=name, hidden_size=8), INPUT, OUTPUT)
     x = torch.randn(T, 40, INPUT, generator=generator)
-    whole = compiled_unroll.unroll(cell, x, engine="native").outputs
+    whole = unroll(cell, x, engine="native").outputs
     for index in (0, 7, 15, 16, 39):
-        assert torch.equal(compiled_unroll.unroll(cell, x[:, [index]], engine="native").outputs[:, 0], whole[:, index])
+        assert torch.equal(unroll(cell, x[:, [index]], engine="native").outputs[:, 0], whole[:, index])
 
 
 def test_instruction_sets_agree(generator):
@@ -231,7 +231,7 @@ def test_instruction_sets_agree(generator):
         results = []
         for name in module.available():
             module.use(name)
-            results.append(compiled_unroll.unroll(cell, x, engine="native").outputs)
+            results.append(unroll(cell, x, engine="native").outputs)
     finally:
         module.use(chosen)
     assert len(results) >= 1
@@ -335,8 +335,8 @@ def test_an_empty_batch_is_fine():
 def test_what_the_engine_cannot_take_is_an_error_or_falls_back(tensor, reason):
     cell = build_cell(CellConfig(hidden_size=4), INPUT, OUTPUT, device=tensor.device, dtype=tensor.dtype)
     with pytest.raises(EngineUnavailableError, match=f"engine='native' cannot be used: a tensor is {reason}"):
-        compiled_unroll.unroll(cell, tensor, engine="native")
-    assert compiled_unroll.unroll(cell, tensor).outputs.shape == (T, B, OUTPUT)
+        unroll(cell, tensor, engine="native")
+    assert unroll(cell, tensor).outputs.shape == (T, B, OUTPUT)
 
 
 def test_transforms_of_torch_func_fall_back(generator):
@@ -354,14 +354,16 @@ def test_without_a_compiled_engine_everything_works_with_one_warning(monkeypatch
     monkeypatch.setattr(native, "_load", lambda: (None, "no compiler was found"))
     native.warn_once.cache_clear()
     rnn, x = GateL0RD(INPUT, H), torch.randn(T, B, INPUT, generator=generator)
-    with pytest.warns(RuntimeWarning, match="without its compiled engine.*no compiler was found"):
+    with pytest.warns(RuntimeWarning, match="without its compiled engine.*no compiler was found.*--no-cache-dir"):
         assert rnn(x)[0].shape == (T, B, H)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rnn(x)
         GateL0RD(INPUT, H, engine="torch")(x)
     assert engine.status()["engine"] == "torch" and "no compiler was found" in engine.status()["why"]
-    with pytest.raises(EngineUnavailableError, match=r"install a C\+\+ compiler and reinstall"):
+    with pytest.raises(
+        EngineUnavailableError, match=r"install a C\+\+ compiler, then `pip install --no-cache-dir --force-reinstall"
+    ):
         GateL0RD(INPUT, H, engine="native")(x)
     native.warn_once.cache_clear()
 
@@ -395,13 +397,13 @@ def test_what_is_masked_out_may_be_anything(generator):
     x[4:, 2] = nan
     active = torch.ones(T, B, dtype=torch.bool)
     active[4:, 2] = False
-    result = compiled_unroll.unroll(cell, x, active=active, engine="native")
+    result = unroll(cell, x, active=active, engine="native")
     assert result.state[0].isfinite().all()
     assert torch.equal(result.state[0][2], result.latents[3, 2])
     resets = torch.zeros(2, B, dtype=torch.bool)
     resets[0] = True
     broken = (torch.full((B, 4), nan, dtype=torch.float64),)
-    assert compiled_unroll.unroll(cell, x[:2], broken, resets=resets, engine="native").outputs.isfinite().all()
+    assert unroll(cell, x[:2], broken, resets=resets, engine="native").outputs.isfinite().all()
     model = WorldModel(WorldModelConfig(observation_size=3, action_size=2), engine="native", dtype=torch.float64)
     observations = torch.randn(T, B, 3, dtype=torch.float64, generator=generator)
     actions = torch.randn(T, B, 2, dtype=torch.float64, generator=generator)
@@ -414,18 +416,18 @@ def test_what_is_masked_out_may_be_anything(generator):
     ("call", "message"),
     [
         (
-            lambda cell, x: compiled_unroll.unroll(cell, x[..., :2]),
+            lambda cell, x: unroll(cell, x[..., :2]),
             r"a sequence has shape \(7, 5, 2\); expected \(7, 5, 3\)",
         ),
         (
-            lambda cell, x: compiled_unroll.unroll(cell, x, noise=x[:3, :, :1]),
+            lambda cell, x: unroll(cell, x, noise=x[:3, :, :1]),
             r"a sequence has shape \(3, 5, 1\); expected \(7, 5, 4\)",
         ),
         (
-            lambda cell, x: compiled_unroll.unroll(cell, x, (x[0, :1, :1].repeat(1, 4),)),
+            lambda cell, x: unroll(cell, x, (x[0, :1, :1].repeat(1, 4),)),
             r"an initial state has shape \(1, 4\)",
         ),
-        (lambda cell, x: compiled_unroll.unroll(cell, x, resets=torch.ones(T, 1)), r"a sequence has shape \(7, 1, 1\)"),
+        (lambda cell, x: unroll(cell, x, resets=torch.ones(T, 1)), r"a sequence has shape \(7, 1, 1\)"),
     ],
 )
 def test_wrong_shapes_never_reach_the_compiled_code(call, message):
@@ -462,16 +464,16 @@ def test_what_a_program_would_not_see_falls_back(generator):
     handle.remove()
     assert torch.equal(rnn(x)[0], plain)
 
-    class Louder(cells.GateL0RD):
+    class Louder(cells.GateL0RDCore):
         def forward(self, x_t, state, noise_t=None):
             step = super().forward(x_t, state, noise_t)
             return step._replace(output=2 * step.output)
 
     louder = Louder(INPUT, H).eval()
     louder.load_state_dict(rnn.stack.layers[0].state_dict())
-    torch.testing.assert_close(compiled_unroll.unroll(louder, x).outputs, 2 * plain)
+    torch.testing.assert_close(unroll(louder, x).outputs, 2 * plain)
     with pytest.raises(EngineUnavailableError, match="Louder overrides forward but not program"):
-        compiled_unroll.unroll(louder, x, engine="native")
+        unroll(louder, x, engine="native")
 
 
 def test_a_gate_changed_later_is_a_new_program(generator):
@@ -493,15 +495,14 @@ def test_dropout_and_cells_without_a_program_are_named_as_reasons(generator):
 
 
 def test_a_clock_that_is_out_of_range_is_taken_modulo(generator):
-    cell = cells.Clockwork(INPUT, 8, dtype=torch.float64)
+    cell = cells.ClockworkCell(INPUT, 8, dtype=torch.float64)
     x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
     state = (torch.zeros(B, 8, dtype=torch.float64), torch.full((B, 1), 9.0, dtype=torch.float64))
-    assert_near(compiled_unroll.unroll(cell, x, state, engine="native").outputs, unroll(cell, x, state).outputs)
+    assert_near(unroll(cell, x, state, engine="native").outputs, unroll(cell, x, state, engine="torch").outputs)
 
 
 def test_builders_notice_values_that_do_not_fit():
-    program = Program()
-    build = Builder(torch.nn.Identity(), program, program.body)
+    build = ProgramBuilder(torch.nn.Identity())
     two, three = build.value(2), build.value(3)
     for wrong in (
         lambda: build.add(two, three),
@@ -518,11 +519,10 @@ def test_builders_notice_values_that_do_not_fit():
 
 
 def test_two_sources_of_noise_in_one_program_are_two_streams():
-    program = Program()
-    build = Builder(torch.nn.Identity(), program, program.body)
+    build = ProgramBuilder(torch.nn.Identity())
     build.normal(3, 1.0)
     build.normal(3, 1.0)
-    assert [instruction.slot for instruction in program.body.instructions] == [0, 1]
+    assert [instruction.slot for instruction in build.program.body.instructions] == [0, 1]
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 5e-7), (torch.float64, 1e-15)])
@@ -533,7 +533,7 @@ def test_activations_are_as_good_as_the_math_library(name, dtype, tolerance):
     )
     out = torch.empty_like(x)
     wide = dtype == torch.float64
-    native.module().activate(wide, ACTIVATIONS.index(name), x.data_ptr(), out.data_ptr(), x.numel())
+    native.module().activate(wide, native.activation_numbers()[name], x.data_ptr(), out.data_ptr(), x.numel())
     exact = getattr(torch, name)(x.double())
     relative = ((out.double() - exact).abs() / exact.abs().clamp(min=1e-37)).max().item()
     assert relative < (tolerance if name == "tanh" else 4 * tolerance)
@@ -545,7 +545,7 @@ def test_not_a_number_stays_not_a_number(dtype):
     cell = build_cell(CellConfig(hidden_size=4), INPUT, OUTPUT, dtype=dtype)
     x = torch.zeros(T, B, INPUT, dtype=dtype)
     x[2, 1, 0] = float("nan")
-    outputs = compiled_unroll.unroll(cell, x, engine="native").outputs
+    outputs = unroll(cell, x, engine="native").outputs
     assert outputs[2:, 1].isnan().all()
     assert outputs[:, [0, 2, 3, 4]].isfinite().all() and outputs[:2].isfinite().all()
 
@@ -602,7 +602,7 @@ def test_small_batches_have_kernels_of_their_own_and_the_same_bits(name, dtype):
 
     def results(count):
         given = x[:, :count].clone().requires_grad_()
-        outputs, latents, _, state = compiled_unroll.unroll(cell, given, resets=resets[:, :count], engine="native")
+        outputs, latents, _, state = unroll(cell, given, resets=resets[:, :count], engine="native")
         weights = torch.linspace(-1, 1, outputs.shape[-1], dtype=dtype)
         (gradient,) = torch.autograd.grad((outputs.square() * weights).sum() + latents.sum(), given)
         return [outputs, latents, gradient, *(part[None] for part in state)]

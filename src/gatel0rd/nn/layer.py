@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from gatel0rd.engine import EngineName, ProgramCache, check_name
-from gatel0rd.nn import cells
-from gatel0rd.nn.compiled_unroll import unroll
+from gatel0rd.nn.cells import GateL0RDCore, Stack
 from gatel0rd.nn.config import GateName
+from gatel0rd.nn.unroll import unroll
 
 __all__ = ["GateL0RD", "GateL0RDCell"]
 
@@ -60,7 +60,7 @@ class GateL0RDCell(nn.Module):
     ) -> None:
         super().__init__()
         _check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size)
-        self.cell = cells.GateL0RD(
+        self.cell = GateL0RDCore(
             input_size,
             hidden_size,
             output_size,
@@ -185,7 +185,7 @@ class GateL0RD(nn.Module):
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, output_size or hidden_size
         self.num_layers, self.bias, self.batch_first, self.dropout = num_layers, bias, batch_first, float(dropout)
         layers = [
-            cells.GateL0RD(
+            GateL0RDCore(
                 input_size if index == 0 else self.output_size,
                 hidden_size,
                 self.output_size,
@@ -199,7 +199,7 @@ class GateL0RD(nn.Module):
             )
             for index in range(num_layers)
         ]
-        self.stack = cells.Stack(layers, dropout=self.dropout)
+        self.stack = Stack(layers, dropout=self.dropout)
 
     @overload
     def forward(
