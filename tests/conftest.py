@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
+
+from gatel0rd.engine import instruction_sets, use_instruction_set
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 torch.set_num_threads(1)
@@ -16,3 +19,10 @@ T, B, INPUT, H, OUTPUT = 7, 5, 3, 2, 4
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(params=instruction_sets())
+def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The compiled engine with each instruction set of this machine in turn; GATEL0RD_ISA leaves one of them."""
+    with use_instruction_set(request.param):
+        yield request.param

@@ -89,6 +89,7 @@ def test_the_compiled_engine_is_there():
     assert engine.is_available(), engine.status()
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize("config", VARIANTS, ids=describe)
 def test_every_cell_equals_unroll(config, dtype):
@@ -96,6 +97,7 @@ def test_every_cell_equals_unroll(config, dtype):
     compare(config, dtype=dtype, resets=True, active=True, seed=1)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize(("steps", "batch"), [(1, 1), (1, 40), (9, 1), (3, 16), (3, 17), (2, 300)])
 @pytest.mark.parametrize("name", ["gatel0rd", "lstm", "clockwork"])
 def test_odd_shapes(name, steps, batch):
@@ -112,13 +114,16 @@ def test_odd_shapes(name, steps, batch):
     layers=st.integers(1, 3),
     resets=st.booleans(),
     active=st.booleans(),
+    instruction_set=st.sampled_from(engine.instruction_sets()),
 )
-def test_any_shape_equals_unroll(name, hidden, size, steps, batch, layers, resets, active):
+def test_any_shape_equals_unroll(name, hidden, size, steps, batch, layers, resets, active, instruction_set):
     """In float64: a gradient that cancels to almost nothing has no relative precision in float32, in any engine."""
     config = CellConfig(name=name, hidden_size=hidden, num_layers=layers)
-    compare(config, steps=steps, batch=batch, size=size, resets=resets, active=active)
+    with engine.use_instruction_set(instruction_set):
+        compare(config, steps=steps, batch=batch, size=size, resets=resets, active=active)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", ["gatel0rd", "elman", "gru", "lstm", "clockwork"])
 def test_gradcheck_through_the_engine(name, generator):
     cell = build_cell(CellConfig(name=name, hidden_size=3, num_layers=2), INPUT, OUTPUT, dtype=torch.float64)
@@ -136,6 +141,7 @@ def test_gradcheck_through_the_engine(name, generator):
     assert torch.autograd.gradcheck(run, (x, latents))
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("init_steps", [1, 2])
 @pytest.mark.parametrize("name", ["gatel0rd", "elman", "gru", "lstm", "clockwork"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
@@ -162,6 +168,7 @@ def test_world_models_equal_pytorchs(name, init_steps, dtype, generator):
         assert_near(ours, theirs)
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_a_world_without_actions_or_f_init_runs(generator):
     config = WorldModelConfig(observation_size=2, action_size=0, init_layers=0)
     models = [WorldModel(config, engine=choice, dtype=torch.float64) for choice in ("native", "torch")]
@@ -173,6 +180,7 @@ def test_a_world_without_actions_or_f_init_runs(generator):
     assert_near(ours, theirs)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", ["gatel0rd", "gru"])
 def test_any_number_of_threads_gives_the_same_bits(name, generator):
     cell = build_cell(CellConfig(name=name, hidden_size=8), INPUT, OUTPUT)
@@ -190,6 +198,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, generator):
         assert all(torch.equal(a, b) for a, b in zip(results[0], others, strict=True))
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_training_steps_give_the_same_bits_for_any_number_of_threads():
     from gatel0rd.training import make_stepper, time_first
     from gatel0rd.training.config import TrainConfig
@@ -213,6 +222,7 @@ def test_training_steps_give_the_same_bits_for_any_number_of_threads():
     assert torch.equal(*weights)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", ["gatel0rd", "gru", "lstm", "clockwork"])
 def test_a_sequence_has_the_same_bits_alone_and_in_any_batch(name, generator):
     cell = build_cell(CellConfig(name=name, hidden_size=8), INPUT, OUTPUT)
@@ -225,22 +235,17 @@ def test_a_sequence_has_the_same_bits_alone_and_in_any_batch(name, generator):
 def test_instruction_sets_agree(generator):
     cell = build_cell(CellConfig(hidden_size=9), INPUT, OUTPUT, dtype=torch.float64)
     x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
-    module = native.module()
-    chosen = module.instruction_set()
-    try:
-        results = []
-        for name in module.available():
-            module.use(name)
+    results = []
+    for name in engine.instruction_sets():
+        with engine.use_instruction_set(name):
+            assert engine.status()["instruction_set"] == name
             results.append(unroll(cell, x, engine="native").outputs)
-    finally:
-        module.use(chosen)
     assert len(results) >= 1
     for other in results[1:]:
         assert_near(other, results[0])
-    with pytest.raises(ValueError, match="no instruction set 'abacus'"):
-        module.use("abacus")
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_non_contiguous_inputs_views_and_expanded_gradients(generator):
     rnn = GateL0RD(INPUT, H, dtype=torch.float64, engine="native").eval()
     wide = torch.randn(B, 2 * T, 2 * INPUT, dtype=torch.float64, generator=generator)
@@ -270,6 +275,7 @@ def test_only_what_requires_gradients_gets_them(generator):
     assert x.grad.abs().sum() > 0
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_final_states_alone_have_gradients(generator):
     rnn = GateL0RD(INPUT, H, engine="native", dtype=torch.float64).eval()
     plain = GateL0RD(INPUT, H, engine="torch", dtype=torch.float64).eval()
@@ -308,6 +314,7 @@ def test_weights_changed_in_place_before_backward_are_noticed(generator):
         output.backward()
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_closed_gates_hold_bits_in_the_engine(generator):
     rnn = GateL0RD(INPUT, 16, engine="native").eval()
     h = torch.randn(1, B, 16, generator=generator)
@@ -389,6 +396,7 @@ def test_replaced_weights_are_used_and_other_shapes_noticed(generator):
         rnn(x)
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_what_is_masked_out_may_be_anything(generator):
     """NaN in padding, before a reset, or where a prediction is fed, is never looked at."""
     nan = float("nan")
@@ -494,6 +502,7 @@ def test_dropout_and_cells_without_a_program_are_named_as_reasons(generator):
     assert rnn.eval()(x)[0].shape == (T, B, H)
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_a_clock_that_is_out_of_range_is_taken_modulo(generator):
     cell = cells.ClockworkCell(INPUT, 8, dtype=torch.float64)
     x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
@@ -525,6 +534,7 @@ def test_two_sources_of_noise_in_one_program_are_two_streams():
     assert [instruction.slot for instruction in build.program.body.instructions] == [0, 1]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 5e-7), (torch.float64, 1e-15)])
 @pytest.mark.parametrize("name", ["tanh", "sigmoid"])
 def test_activations_are_as_good_as_the_math_library(name, dtype, tolerance):
@@ -540,6 +550,7 @@ def test_activations_are_as_good_as_the_math_library(name, dtype, tolerance):
     assert out.abs().max() <= 1
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_not_a_number_stays_not_a_number(dtype):
     cell = build_cell(CellConfig(hidden_size=4), INPUT, OUTPUT, dtype=dtype)
@@ -550,6 +561,7 @@ def test_not_a_number_stays_not_a_number(dtype):
     assert outputs[:, [0, 2, 3, 4]].isfinite().all() and outputs[:2].isfinite().all()
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_normal_numbers_are_normal():
     z = draw_noise((50, 160, 7), 1.0, seed=3, counter=11, dtype=torch.float32).double().flatten()
     n = z.numel()
@@ -564,6 +576,7 @@ def test_normal_numbers_are_normal():
         assert abs((a * b).mean().item()) < 4.5 / math.sqrt(a.numel())
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_random_numbers_depend_on_their_place_alone():
     whole = draw_noise((6, 40, 9), 0.1, seed=1, counter=2, dtype=torch.float32)
     assert torch.equal(draw_noise((3, 21, 9), 0.1, seed=1, counter=2, dtype=torch.float32), whole[:3, :21])
@@ -575,6 +588,7 @@ def test_random_numbers_depend_on_their_place_alone():
         assert not (other == whole).any()
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_sampling_masks_have_their_probability():
     for probability in (0.0, 0.02, 0.5, 1.0):
         feed = draw_feed((50, 1000), probability, seed=5, counter=1)
@@ -592,6 +606,7 @@ def test_a_long_sequence_fits_into_a_gigabyte():
     assert compiled.native.tape_bytes(False, 1000, 128) < 0.5e9
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["gatel0rd", "lstm"])
 def test_small_batches_have_kernels_of_their_own_and_the_same_bits(name, dtype):

@@ -107,6 +107,7 @@ def test_the_grid_encoder_is_three_convolutions(shape):
     assert found.shape[1] == encoder.output_size
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("count", [1, 5, 32])
 @pytest.mark.parametrize("encoder", [GridEncoder((7, 7, 3)), GridEncoder((8, 9, 2)), VectorEncoder(5, 7)])
 def test_encoders_in_the_engine_equal_pytorch(encoder, count):
@@ -132,6 +133,7 @@ def test_images_too_large_for_a_program_are_left_to_pytorch():
         GridEncoder((6, 7, 3))
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("cell", [*CELLS, None])
 def test_one_step_is_the_first_of_many_to_the_bit(cell):
     made = agent(cell or "elman", shape=(7, 7, 3), memory=cell is not None)
@@ -151,6 +153,7 @@ def test_one_step_is_the_first_of_many_to_the_bit(cell):
             assert part is None or torch.equal(part[0], all_of_it[t])
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_the_engine_and_pytorch_agree_on_an_agent():
     observations = torch.rand(6, 5, 5, generator=torch.Generator().manual_seed(0))
     starts = torch.zeros(6, 5, dtype=torch.bool)
@@ -203,6 +206,7 @@ def test_choices_and_pulls_are_the_distributions_they_claim():
 # ---- chunks ----
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("chunk", [1, 2, 8])
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("noise", ["kept", "none"])
@@ -237,6 +241,7 @@ def test_fresh_noise_disturbs_the_ratios():
     )
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_two_episodes_in_one_chunk_equal_two_chunks():
     made = recall_agent("lstm")
     generator = torch.Generator().manual_seed(0)
@@ -516,6 +521,7 @@ def test_hooks_on_the_encoder_are_called():
     assert len(seen) == 1
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_an_engine_in_pytorch_learns_the_same():
     results = []
     for engine in ("native", "torch"):
