@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -101,3 +103,10 @@ def test_the_instruction_set_is_changed_for_a_while_only(monkeypatch):
     found = engine.status()
     assert found["instruction_set"] == before
     assert found["instruction_set_why"] == "the widest that this machine has; GATEL0RD_ISA chooses another"
+
+
+def test_the_wheel_without_an_engine_says_so_and_what_to_do():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    (fallback,) = (part for part in project["tool"]["scikit-build"]["overrides"] if part["if"] == {"failed": True})
+    assert fallback["wheel"] == {"cmake": False, "build-tag": "0without_compiled_engine"}
+    assert native.REINSTALL in fallback["messages"]["after-success"]

@@ -137,7 +137,7 @@ def status() -> dict[str, Any]:
         return {
             "engine": "torch",
             "why": f"no compiled engine: {reason}",
-            "what_to_do": f"install a C++ compiler, then `{REINSTALL}`",
+            "what_to_do": f"install a C++ compiler, then `{REINSTALL}`; pip keeps the wheel that was built without one",
         }
     forced = os.environ.get(INSTRUCTION_SET_VARIABLE)
     return {
