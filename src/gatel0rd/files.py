@@ -55,7 +55,7 @@ def exclusive(directory: Path, patience: float = 0.0, *, name: str = "lock") -> 
 
     Args:
         patience: seconds to wait for another process, which may be about to die with its coordinator or its node.
-        name: file that is locked; who uses another name does not wait.
+        name: file that is locked; processes that lock another one do not wait for each other.
     """
     directory.mkdir(parents=True, exist_ok=True)
     last = time.monotonic() + patience

@@ -17,7 +17,7 @@ from gatel0rd.models.config import ActorCriticConfig
 from gatel0rd.models.encoders import GridEncoder, VectorEncoder
 from gatel0rd.nn.cells import State, build_cell
 from gatel0rd.nn.mlp import reset_linear, tanh_mlp
-from gatel0rd.nn.unroll import unroll
+from gatel0rd.nn.unroll import carry_cell, unroll
 
 
 class Choices(NamedTuple):
@@ -293,13 +293,9 @@ def agent_program(agent: ActorCritic, encoded: bool, with_noise: bool, with_star
         (features,) = encoding
     if memory is None:
         return build.finish(agent.heads.program(build, features))
-    state = build.enter(build.initial(size) for size in memory.state_sizes)
-    if start is not None:
-        state = tuple(build.clear(value, start) for value in state)
-    step = memory.program(build, features, state, noise)
+    step = carry_cell(build, memory, features, noise, reset=start)
     if step is None:
         return None
-    build.leave(step.state)
     heads = agent.heads.program(build, step.output)
     return build.finish([*heads, step.output, memory.latents_program(build, step.state), step.gates], step.state)
 

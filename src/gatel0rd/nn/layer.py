@@ -275,11 +275,7 @@ class GateL0RD(nn.Module):
 
         def arrange(sequence: Tensor) -> Tensor | PackedSequence:
             if isinstance(input, PackedSequence) and lengths is not None:
-                order, sorted_lengths = input.sorted_indices, lengths
-                if order is not None:  # the caller's own order, also among sequences of equal length
-                    sequence, sorted_lengths = sequence[:, order], lengths[order.cpu()]
-                data = pack_padded_sequence(sequence, sorted_lengths).data
-                return PackedSequence(data, input.batch_sizes, order, input.unsorted_indices)
+                return _pack_like(input, sequence, lengths)
             if not batched:
                 return sequence.squeeze(1)
             return sequence.transpose(0, 1) if self.batch_first else sequence
@@ -314,6 +310,15 @@ class GateL0RD(nn.Module):
     def extra_repr(self) -> str:
         options = f"output_size={self.output_size}, num_layers={self.num_layers}, batch_first={self.batch_first}"
         return f"{self.input_size}, {self.hidden_size}, {options}"
+
+
+def _pack_like(packed: PackedSequence, sequence: Tensor, lengths: Tensor) -> PackedSequence:
+    """A padded sequence in the order of a packed one, also among sequences of equal length."""
+    order = packed.sorted_indices
+    if order is not None:
+        sequence, lengths = sequence[:, order], lengths[order.cpu()]
+    data = pack_padded_sequence(sequence, lengths).data
+    return PackedSequence(data, packed.batch_sizes, order, packed.unsorted_indices)
 
 
 def _check_sizes(**sizes: int | None) -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from gatel0rd.engine import EngineName, ProgramCache, can_run
 from gatel0rd.engine.builder import ProgramBuilder
-from gatel0rd.engine.program import Program
-from gatel0rd.nn.cells.base import Cell, State
+from gatel0rd.engine.program import Program, Value
+from gatel0rd.nn.cells.base import Cell, ProgramStep, State
 
 Carry = TypeVar("Carry")
 Column = Tensor | None
@@ -114,17 +114,37 @@ def cell_program(cell: Cell, with_noise: bool, with_resets: bool, with_active: b
     x = build.read(build.sequence(cell.input_size))
     noise = build.read(build.sequence(cell.noise_size)) if with_noise else None
     reset, active = (build.read(build.sequence(1)) if given else None for given in (with_resets, with_active))
+    step = carry_cell(build, cell, x, noise, reset=reset, active=active)
+    if step is None:
+        return None
+    return build.finish([step.output, cell.latents_program(build, step.state), step.gates], step.state)
+
+
+def carry_cell(
+    build: ProgramBuilder,
+    cell: Cell,
+    x: Value,
+    noise: Value | None,
+    *,
+    reset: Value | None = None,
+    active: Value | None = None,
+) -> ProgramStep | None:
+    """One step of a cell in a program that carries its state, which starts as the next tensors that a run is given.
+
+    Args:
+        reset, active: one row each, as in :func:`unroll`.
+    """
     state = build.enter(build.initial(size) for size in cell.state_sizes)
     if reset is not None:
         state = tuple(build.clear(value, reset) for value in state)
     step = cell.program(build, x, state, noise)
     if step is None:
         return None
-    leaving = step.state
     if active is not None:
-        leaving = tuple(build.select(active, new, old) for new, old in zip(step.state, state, strict=True))
-    build.leave(leaving)
-    return build.finish([step.output, cell.latents_program(build, leaving), step.gates], leaving)
+        held = tuple(build.select(active, new, old) for new, old in zip(step.state, state, strict=True))
+        step = step._replace(state=held)
+    build.leave(step.state)
+    return step
 
 
 def _stack_time(column: tuple[Column, ...]) -> Column:
