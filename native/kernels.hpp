@@ -122,15 +122,12 @@ template <class Real> struct Block {
           count(std::min(lanes<Real>, context.run.batch - first)) {}
 };
 
-GATEL0RD_INLINE std::ptrdiff_t entry(const Run& run, int b) {
-    return run.index ? std::ptrdiff_t(run.index[b]) : b;
-}
+GATEL0RD_INLINE std::ptrdiff_t entry(const Run& run, int b) { return run.index ? std::ptrdiff_t(run.index[b]) : b; }
 
 // ---- between the caller's tensors and rows ----
 
 template <class Real>
-static void read_rows(Real* rows, int size, const Strided& from, int t, const Block<Real>& block, const Run& run,
-                      bool indexed) {
+static void read_rows(Real* rows, int size, const Strided& from, int t, const Block<Real>& block, const Run& run, bool indexed) {
     constexpr int L = lanes<Real>;
     if (block.count < L) std::fill(rows, rows + std::size_t(size) * L, Real(0));
     const Real* base = static_cast<const Real*>(from.data) + t * from.time;
@@ -276,8 +273,8 @@ static void linear_backward(const Linear<Real>& linear, const Real* frame, Real*
     const Real *dy = gradient + linear.offset, *y = frame + linear.offset;
     const std::size_t count = std::size_t(linear.rows) * L;
     switch (linear.act) {
-#define GATEL0RD_CASE(name)                                                                                        \
-    case Act::name:                                                                                                \
+#define GATEL0RD_CASE(name)                                                                                               \
+    case Act::name:                                                                                                       \
         for (std::size_t k = 0; k < count; k += W) store(d + k, load(dy + k) * derivative<Real>(Act::name, load(y + k))); \
         break;
         GATEL0RD_CASE(tanh)
@@ -345,7 +342,7 @@ GATEL0RD_INLINE void product_tile(const Real* d, std::size_t d_step, const Real*
 
 template <class Real, int na = outputs_at_once, int nb = inputs_at_once>
 GATEL0RD_INLINE void product_tile_any(int a, int b, const Real* d, std::size_t d_step, const Real* x, std::size_t x_step, int steps,
-                                    V<Real>* sums) {
+                                      V<Real>* sums) {
     if constexpr (na > 1)
         if (a < na) return product_tile_any<Real, na - 1, nb>(a, b, d, d_step, x, x_step, steps, sums);
     if constexpr (nb > 1)
@@ -440,7 +437,8 @@ template <class Real> struct Collector {
         each(sums, [&](const Instruction& i, V<Real>* bias, V<Real>* products) {
             const int outputs = section.values[i.dst].size;
             for (const Bias& b : i.biases)
-                for (int o = 0; o < outputs; ++o) flat[program.parameter_offsets[b.parameter] + b.start + o] += total<Real>(bias[o]);
+                for (int o = 0; o < outputs; ++o)
+                    flat[program.parameter_offsets[b.parameter] + b.start + o] += total<Real>(bias[o]);
             if (!chunked) return;
             for (const Term& term : i.terms) {
                 const int inputs = section.values[term.input].size;
@@ -461,8 +459,8 @@ template <class Real> struct Collector {
                 const int ni = std::min(tile_inputs, inputs - i);
                 std::memset(sums, 0, sizeof(V<Real>) * sums_of(no, ni));
                 for (int t = 0; t < steps; t += steps_at_once)
-                    add_products<Real>(d + t * d_step + std::size_t(o) * L, d_step, no, x + t * x_step + std::size_t(i) * L, x_step, ni,
-                                       std::min(steps_at_once, steps - t), sums);
+                    add_products<Real>(d + t * d_step + std::size_t(o) * L, d_step, no, x + t * x_step + std::size_t(i) * L, x_step,
+                                       ni, std::min(steps_at_once, steps - t), sums);
                 add_up<Real>(sums, no, ni, weights + o * stride + i, stride);
             }
         }
@@ -493,8 +491,8 @@ template <class Real>
 static void fill_bernoulli(Real* row, int first, int t, std::uint64_t seed, std::uint64_t counter, double probability) {
     Words w0, w1, w2, w3;
     // the last of the 4096 groups of features is never used by noise
-    philox(std::uint32_t(first), std::uint32_t(t) << 12 | 0xFFFu, std::uint32_t(counter), std::uint32_t(counter >> 32), seed,
-           w0, w1, w2, w3);
+    philox(std::uint32_t(first), std::uint32_t(t) << 12 | 0xFFFu, std::uint32_t(counter), std::uint32_t(counter >> 32), seed, w0,
+           w1, w2, w3);
     // 24 bits, so that comparing floats is exact
     const float threshold = float(probability * 16777216.0);
     for (int l = 0; l < lanes<Real>; ++l) row[l] = float(std::int32_t(w0[l] >> 8)) < threshold ? Real(1) : Real(0);
@@ -565,11 +563,15 @@ static void execute(const Context<Real>& context, const Section& section, Real* 
                     for (int l = 0; l < L; ++l) y[f * L + l] = std::int64_t(a[l]) % i.periods[f] == 0 ? Real(1) : Real(0);
                 break;
             case Op::tick:
-                for (std::size_t k = 0; k < count; ++k) y[k] = (a[k] + 1) - Real(i.scalar) * std::floor((a[k] + 1) / Real(i.scalar));
+                for (std::size_t k = 0; k < count; ++k)
+                    y[k] = (a[k] + 1) - Real(i.scalar) * std::floor((a[k] + 1) / Real(i.scalar));
                 break;
-            case Op::normal: fill_normal<Real>(y, size(i.dst), block.first, t, stream(run.seed, i.slot), run.counter, Real(i.scalar)); break;
+            case Op::normal:
+                fill_normal<Real>(y, size(i.dst), block.first, t, stream(run.seed, i.slot), run.counter, Real(i.scalar));
+                break;
             case Op::bernoulli:
-                fill_bernoulli<Real>(y, block.first, t, stream(run.seed, i.slot), run.counter, t < i.scalar ? 1.0 : run.probability);
+                fill_bernoulli<Real>(y, block.first, t, stream(run.seed, i.slot), run.counter,
+                                     t < i.scalar ? 1.0 : run.probability);
                 break;
             case Op::squared_error:
                 sum_rows<Real>(loss_rows + i.slot * L, count, [&](std::size_t k) {
@@ -578,9 +580,8 @@ static void execute(const Context<Real>& context, const Section& section, Real* 
                 });
                 break;
             case Op::count_open:
-                sum_rows<Real>(loss_rows + i.slot * L, count, [&](std::size_t k) {
-                    return choose<Real>(load(a + k) > 0, splat<Real>(1), V<Real>{});
-                });
+                sum_rows<Real>(loss_rows + i.slot * L, count,
+                               [&](std::size_t k) { return choose<Real>(load(a + k) > 0, splat<Real>(1), V<Real>{}); });
                 break;
             case Op::sum_absolute:
                 sum_rows<Real>(loss_rows + i.slot * L, count, [&](std::size_t k) { return absolute<Real>(load(a + k)); });
@@ -680,14 +681,14 @@ static void execute_backward(const Context<Real>& context, const Section& sectio
             case Op::sum_absolute:
                 if (!to_a) break;
                 for (std::size_t k = 0; k < count; k += W) {
-                    const V<Real> sign = choose<Real>(load(a + k) > 0, splat<Real>(1), choose<Real>(load(a + k) < 0, splat<Real>(-1), V<Real>{}));
+                    const V<Real> sign =
+                        choose<Real>(load(a + k) > 0, splat<Real>(1), choose<Real>(load(a + k) < 0, splat<Real>(-1), V<Real>{}));
                     into(da + k, weight * sign * load(alive + (k & (L - 1))));
                 }
                 break;
             case Op::sum_squares:
                 if (!to_a) break;
-                for (std::size_t k = 0; k < count; k += W)
-                    into(da + k, (2 * weight) * load(a + k) * load(alive + (k & (L - 1))));
+                for (std::size_t k = 0; k < count; k += W) into(da + k, (2 * weight) * load(a + k) * load(alive + (k & (L - 1))));
                 break;
             case Op::due:
             case Op::tick:
@@ -714,7 +715,8 @@ static void forward_block(const Context<Real>& context, const Block<Real>& block
         const Value& value = p.prologue.values[load.value];
         const bool timed = load.time >= 0;
         const Strided& source = timed ? run.sequences[load.tensor] : run.initials[load.tensor];
-        read_rows<Real>(block.prologue + std::size_t(value.offset) * L, value.size, source, timed ? load.time : 0, block, run, timed);
+        read_rows<Real>(block.prologue + std::size_t(value.offset) * L, value.size, source, timed ? load.time : 0, block, run,
+                        timed);
     }
     execute<Real>(context, p.prologue, block.prologue, 0, block, loss_rows);
     const Real* before = nullptr;
@@ -728,7 +730,8 @@ static void forward_block(const Context<Real>& context, const Block<Real>& block
         }
         for (const Load& load : p.sequence_loads) {
             const Value& value = p.body.values[load.value];
-            read_rows<Real>(frame + std::size_t(value.offset) * L, value.size, run.sequences[load.tensor], t + load.time, block, run, true);
+            read_rows<Real>(frame + std::size_t(value.offset) * L, value.size, run.sequences[load.tensor], t + load.time, block,
+                            run, true);
         }
         execute<Real>(context, p.body, frame, t, block, loss_rows);
         for (std::size_t k = 0; k < p.outputs.size(); ++k) {
@@ -810,7 +813,7 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
     for (int l = 0; l < L; ++l) alive[l] = l < block.count ? Real(1) : Real(0);
 
     // add what was carried to the gradient of each state, at the end of a step or in the prologue
-    auto add_carry = [&](const Section& section, int State::*which, Real* rows) {
+    auto add_carry = [&](const Section& section, int State::* which, Real* rows) {
         const Real* from = carry;
         for (const State& state : p.states) {
             const Value& value = section.values[state.*which];
@@ -857,8 +860,8 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
         const bool timed = load.time >= 0;
         const auto& wanted = timed ? g.sequences : g.initials;
         if (std::size_t(load.tensor) < wanted.size() && wanted[load.tensor].data)
-            write_rows<Real, true>(first + std::size_t(p.prologue.values[load.value].offset) * L, p.prologue.values[load.value].size,
-                                   wanted[load.tensor], timed ? load.time : 0, block);
+            write_rows<Real, true>(first + std::size_t(p.prologue.values[load.value].offset) * L,
+                                   p.prologue.values[load.value].size, wanted[load.tensor], timed ? load.time : 0, block);
     }
     if (flat) {
         first_collector.add(block.prologue, prologue_derivatives, 1, sums + collector.count, flat);
@@ -1036,8 +1039,8 @@ template <class Real> static void activate(int act, const void* in, void* out, s
 }
 
 template <class Real> static const Backend& backend() {
-    static const Backend b{tape_bytes<Real>, forward<Real>,     backward<Real>,       train<Real>,    adam<Real>,
-                           draw_normal<Real>, draw_bernoulli<Real>, activate<Real>};
+    static const Backend b{tape_bytes<Real>, forward<Real>,     backward<Real>,       train<Real>,
+                           adam<Real>,       draw_normal<Real>, draw_bernoulli<Real>, activate<Real>};
     return b;
 }
 

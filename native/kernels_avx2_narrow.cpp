@@ -20,7 +20,5 @@
 #endif
 
 namespace gatel0rd {
-const Backend& backend_avx2_narrow(bool wide) {
-    return wide ? avx2_narrow::backend<double>() : avx2_narrow::backend<float>();
-}
+const Backend& backend_avx2_narrow(bool wide) { return wide ? avx2_narrow::backend<double>() : avx2_narrow::backend<float>(); }
 }  // namespace gatel0rd

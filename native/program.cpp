@@ -18,7 +18,7 @@ namespace gatel0rd {
 namespace {
 
 // Memory of tapes that are no longer used: large blocks are expensive to get from the system, page by page
-class Attic {
+class MemoryPool {
   public:
     void* take(std::size_t wanted, std::size_t& bytes) {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -50,22 +50,22 @@ class Attic {
     std::size_t total_ = 0;
 };
 
-Attic& attic() {
-    static Attic* instance = new Attic;  // outlives every tape
+MemoryPool& memory_pool() {
+    static MemoryPool* instance = new MemoryPool;  // outlives every tape
     return *instance;
 }
 
 }  // namespace
 
 Tape::~Tape() {
-    if (memory) attic().keep(memory, bytes);
+    if (memory) memory_pool().keep(memory, bytes);
 }
 
 void Tape::reserve(std::size_t wanted) {
     if (wanted <= bytes) return;
-    if (memory) attic().keep(memory, bytes);
+    if (memory) memory_pool().keep(memory, bytes);
     bytes = 0;
-    memory = attic().take(wanted, bytes);
+    memory = memory_pool().take(wanted, bytes);
     if (memory) return;
     const std::size_t rounded = (wanted + 63) / 64 * 64;
     memory = std::aligned_alloc(64, rounded);

@@ -8,27 +8,38 @@
 
 namespace gatel0rd {
 
-enum class Op : int {
-    linear,    // dst = act(sum of W·input + sum of biases + a)
-    add,       // dst = act(a + b)
-    multiply,  // dst = a * b
-    maximum,   // dst = the larger of a and b; of equals a gets the gradient
-    blend,     // dst = a * b + (1 - a) * c
-    select,    // dst = b where a is not 0, else c: unlike blend it never looks at the other one
-    axpy,      // dst = a + scalar * b
-    activate,  // dst = act(a)
-    clear,     // dst = a where b is 0, else 0
-    due,       // dst = 1 where the clock a is a multiple of the unit's period, else 0; no gradient
-    tick,      // dst = (a + 1) mod scalar; no gradient
-    normal,    // dst = scalar * standard normal numbers of the run's stream; no gradient
-    bernoulli, // dst = 1 with the run's probability (always before step scalar), else 0; no gradient
-    squared_error, // loss[slot] += sum (a - b)^2
-    count_open,    // loss[slot] += number of a > 0, gradient straight through
-    sum_absolute,  // loss[slot] += sum |a|
-    sum_squares,   // loss[slot] += sum a^2
-};
+// Operations and activations by name. Their numbers exist here only: Python asks for them by name.
+// clang-format off
+#define GATEL0RD_OPS(X)                                                                                              \
+    X(linear)        /* dst = act(sum of W·input + sum of biases + a) */                                             \
+    X(add)           /* dst = act(a + b) */                                                                          \
+    X(multiply)      /* dst = a * b */                                                                               \
+    X(maximum)       /* dst = the larger of a and b; of equals a gets the gradient */                                \
+    X(blend)         /* dst = a * b + (1 - a) * c */                                                                 \
+    X(select)        /* dst = b where a is not 0, else c: unlike blend it never looks at the other one */            \
+    X(axpy)          /* dst = a + scalar * b */                                                                      \
+    X(activate)      /* dst = act(a) */                                                                              \
+    X(clear)         /* dst = a where b is 0, else 0 */                                                              \
+    X(due)           /* dst = 1 where the clock a is a multiple of the unit's period, else 0; no gradient */         \
+    X(tick)          /* dst = (a + 1) mod scalar; no gradient */                                                     \
+    X(normal)        /* dst = scalar * standard normal numbers of the run's stream; no gradient */                   \
+    X(bernoulli)     /* dst = 1 with the run's probability (always before step scalar), else 0; no gradient */       \
+    X(squared_error) /* loss[slot] += sum (a - b)^2 */                                                               \
+    X(count_open)    /* loss[slot] += number of a > 0, gradient straight through */                                  \
+    X(sum_absolute)  /* loss[slot] += sum |a| */                                                                     \
+    X(sum_squares)   /* loss[slot] += sum a^2 */
 
-enum class Act : int { none, tanh, sigmoid, retanh, heaviside, relu };
+#define GATEL0RD_ACTIVATIONS(X) X(none) X(tanh) X(sigmoid) X(retanh) X(heaviside) X(relu)
+
+#define GATEL0RD_ENUMERATOR(name) name,
+#define GATEL0RD_NAME(name) #name,
+enum class Op : int { GATEL0RD_OPS(GATEL0RD_ENUMERATOR) };
+enum class Act : int { GATEL0RD_ACTIVATIONS(GATEL0RD_ENUMERATOR) };
+constexpr const char* op_names[] = {GATEL0RD_OPS(GATEL0RD_NAME)};
+constexpr const char* activation_names[] = {GATEL0RD_ACTIVATIONS(GATEL0RD_NAME)};
+#undef GATEL0RD_ENUMERATOR
+#undef GATEL0RD_NAME
+// clang-format on
 
 struct Value {
     int offset;  // first row in the frame
@@ -53,7 +64,7 @@ struct Instruction {
     Act act = Act::none;
     int dst = -1, a = -1, b = -1, c = -1;
     double scalar = 0;
-    int slot = -1;  // of a loss; of normal and bernoulli: which stream of random numbers
+    int slot = -1;            // of a loss; of normal and bernoulli: which stream of random numbers
     int linear = -1;          // number of this linear instruction in its section
     int derivative_row = -1;  // where its d loss / d (W·input) is kept for the weight gradients
     std::vector<Term> terms;
@@ -84,11 +95,11 @@ struct Section {
 
 struct Program {
     Section prologue, body;
-    std::vector<Load> initial_loads;     // into prologue values
-    std::vector<Load> sequence_loads;    // into body values, at every step
+    std::vector<Load> initial_loads;   // into prologue values
+    std::vector<Load> sequence_loads;  // into body values, at every step
     std::vector<State> states;
-    std::vector<int> outputs;            // body values that are written at every step
-    std::vector<int> finals;             // body values of which the last step is written
+    std::vector<int> outputs;  // body values that are written at every step
+    std::vector<int> finals;   // body values of which the last step is written
     std::vector<int> parameter_sizes;
     std::vector<int> parameter_offsets;  // in a flat buffer of all parameters
     int parameter_total = 0;
@@ -114,17 +125,17 @@ struct Run {
     const std::int64_t* index = nullptr;  // batch entry -> entry of the sequence tensors; null: the same
     std::vector<Strided> initials, sequences, outputs, finals;
     std::vector<const void*> parameters;
-    std::vector<const void*> masks;       // per parameter, null without a mask
+    std::vector<const void*> masks;  // per parameter, null without a mask
     std::uint64_t seed = 0, counter = 0;
     double probability = 1;
-    std::vector<double> loss_weights;     // gradient of the total with respect to each loss sum
+    std::vector<double> loss_weights;  // gradient of the total with respect to each loss sum
 };
 
 // Where gradients come from and go to; null data means: not wanted (or zero).
 struct Gradients {
-    std::vector<Strided> outputs, finals;     // given
-    std::vector<Strided> initials, sequences; // wanted
-    void* parameters = nullptr;               // flat, wanted
+    std::vector<Strided> outputs, finals;      // given
+    std::vector<Strided> initials, sequences;  // wanted
+    void* parameters = nullptr;                // flat, wanted
 };
 
 // Memory of a forward pass that its backward pass reads, in blocks of lanes.
@@ -146,8 +157,8 @@ struct Backend {
     // forward, loss and backward, block by block; fills the loss sums and the flat parameter gradient
     void (*train)(const Program&, const Run&, void* gradient, double* losses);
     // clip the gradient's norm, then Adam; returns the norm before clipping
-    double (*adam)(void* parameters, const void* gradient, void* mean, void* square, std::size_t count, double rate,
-                   double beta1, double beta2, double epsilon, double clip, std::int64_t step);
+    double (*adam)(void* parameters, const void* gradient, void* mean, void* square, std::size_t count, double rate, double beta1,
+                   double beta2, double epsilon, double clip, std::int64_t step);
     // what normal and bernoulli give for one value: [T, B, size]
     void (*draw_normal)(void* out, int steps, int batch, int size, std::uint64_t seed, std::uint64_t counter, double scale);
     void (*draw_bernoulli)(void* out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability);

@@ -6,8 +6,8 @@ typedef std::uint32_t Words[random_lanes] __attribute__((aligned(64)));
 
 // Counters differ in their first word from lane to lane. Loops over lanes are left to the compiler's vectoriser, which
 // needs them not to be unrolled before it sees them.
-GATEL0RD_INLINE void philox(std::uint32_t lane0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3, std::uint64_t key,
-                          Words& w0, Words& w1, Words& w2, Words& w3) {
+GATEL0RD_INLINE void philox(std::uint32_t lane0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3, std::uint64_t key, Words& w0,
+                            Words& w1, Words& w2, Words& w3) {
     for (int l = 0; l < random_lanes; ++l) {
         w0[l] = lane0 + std::uint32_t(l);
         w1[l] = c1;

@@ -26,9 +26,7 @@ template <class Real> constexpr int pieces = lanes<Real> / width<Real>;         
 
 template <class Real> GATEL0RD_INLINE V<Real> splat(Real x) { return x - V<Real>{}; }
 
-template <class Real> GATEL0RD_INLINE V<Real> choose(I<Real> mask, V<Real> yes, V<Real> no) {
-    return mask ? yes : no;
-}
+template <class Real> GATEL0RD_INLINE V<Real> choose(I<Real> mask, V<Real> yes, V<Real> no) { return mask ? yes : no; }
 
 template <class Real> GATEL0RD_INLINE I<Real> sign_bits() { return (I<Real>)splat<Real>(Real(-0.0)); }
 template <class Real> GATEL0RD_INLINE V<Real> absolute(V<Real> x) { return (V<Real>)((I<Real>)x & ~sign_bits<Real>()); }
@@ -46,9 +44,9 @@ template <class Real> GATEL0RD_INLINE void exponentials(V<Real> x, V<Real>& minu
     constexpr Real high = sizeof(Real) == 4 ? Real(0.693145751953125) : Real(0.69314718036912381649);
     constexpr Real low = sizeof(Real) == 4 ? Real(1.42860682030941723212e-6) : Real(1.90821492927058770002e-10);
     const V<Real> r = (x - rounded * high) - rounded * low;
-    constexpr double inverse[] = {1,         1.0 / 2,      1.0 / 6,       1.0 / 24,        1.0 / 120,        1.0 / 720,
-                                  1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600,
-                                  1.0 / 6227020800.0};
+    constexpr double inverse[] = {
+        1,           1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,         1.0 / 5040,
+        1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
     V<Real> polynomial = splat<Real>(Real(inverse[N::terms - 1]));
 #pragma GCC unroll 16
     for (int k = N::terms - 2; k >= 0; --k) polynomial = polynomial * r + Real(inverse[k]);
@@ -64,7 +62,8 @@ GATEL0RD_INLINE V<float> tanh_of(V<float> x) {
     // a NaN passes all comparisons; beyond 9 the quotient grows with x and is cut at 1
     const V<float> square = x * x;
     const V<float> z = square > 81.0f ? splat<float>(81.0f) : square;
-    const V<float> p = (((1.3354643661e-8f * z + 2.0609068026e-5f) * z + 3.4955871961e-3f) * z + 1.3381024836e-1f) * z + 9.9999997946e-1f;
+    const V<float> p =
+        (((1.3354643661e-8f * z + 2.0609068026e-5f) * z + 3.4955871961e-3f) * z + 1.3381024836e-1f) * z + 9.9999997946e-1f;
     const V<float> q = (((7.7765505869e-7f * z + 3.2856333396e-4f) * z + 2.5876978593e-2f) * z + 4.6714340430e-1f) * z + 1.0f;
     V<float> y = x * p / q;
     y = y > 1.0f ? splat<float>(1.0f) : y;

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 import torch
+
+from gatel0rd.engine import instruction_sets, use_instruction_set
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 torch.set_num_threads(1)
@@ -25,3 +28,10 @@ def pytest_terminal_summary(terminalreporter):
     reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
     for reason, count in reasons.items():
         terminalreporter.write_line(f"{count} skipped: {reason}")
+
+
+@pytest.fixture(params=instruction_sets())
+def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The compiled engine with each instruction set of this machine in turn; GATEL0RD_ISA leaves one of them."""
+    with use_instruction_set(request.param):
+        yield request.param

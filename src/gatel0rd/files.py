@@ -1,14 +1,17 @@
-"""Files that are written whole or not at all, and tensor files that carry a checksum and never execute code."""
+"""Files that are written whole or not at all, locks, and tensor files with a checksum that never execute code."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -44,6 +47,43 @@ def check_writable(path: Path) -> None:
     parent = next(place for place in path.absolute().parents if place.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise FileError(f"{path} cannot be written, {parent} is no directory that can be written to")
+
+
+@contextmanager
+def exclusive(directory: Path, patience: float = 0.0, *, name: str = "lock") -> Iterator[None]:
+    """Hold the directory for this process; one that another process holds for longer is a :class:`FileError`.
+
+    Args:
+        patience: seconds to wait for another process, which may be about to die with its coordinator or its node.
+        name: file that is locked; processes that lock another one do not wait for each other.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    last = time.monotonic() + patience
+    with (directory / name).open("a") as file:
+        while not _try_lock(file):
+            if time.monotonic() >= last:
+                raise FileError(
+                    f"{directory} is in use by another process; wait until it has finished, or choose another directory"
+                )
+            time.sleep(0.1)
+        yield  # closing the file releases the lock, as the end of the process does
+
+
+def _try_lock(file: IO[Any]) -> bool:
+    """Lock an open file, unless another process holds it. Each platform has a module of its own for this."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from gatel0rd import GateL0RD, WorldModel, engine
 from gatel0rd.engine import EngineUnavailableError, native
+from gatel0rd.engine.builder import ProgramBuilder
 from gatel0rd.engine.optimizer import draw_feed, draw_noise
-from gatel0rd.engine.program import ACTIVATIONS, Builder, Program
 from gatel0rd.models.config import WorldModelConfig
-from gatel0rd.nn import cells, compiled_unroll
+from gatel0rd.nn import cells
 from gatel0rd.nn.cells import build_cell
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.nn.unroll import unroll
@@ -71,8 +71,8 @@ def compare(config, *, steps=T, batch=B, size=INPUT, dtype=torch.float64, resets
         if use
     }
     found = []
-    for run in (unroll, lambda *a, **k: compiled_unroll.unroll(*a, engine="native", **k)):
-        result = run(cell, x, cell.state_from(latents), noise=noise, **masks)
+    for choice in ("torch", "native"):
+        result = unroll(cell, x, cell.state_from(latents), noise=noise, engine=choice, **masks)
         tensors = [result.outputs, result.latents, *([] if result.gates is None else [result.gates]), *result.state]
         wanted = [x, latents, *cell.parameters()]
         gradients = torch.autograd.grad(weighted_sum(*tensors), wanted, allow_unused=True)
@@ -89,6 +89,7 @@ def test_the_compiled_engine_is_there():
     assert engine.is_available(), engine.status()
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize("config", VARIANTS, ids=describe)
 def test_every_cell_equals_unroll(config, dtype):
@@ -96,6 +97,7 @@ def test_every_cell_equals_unroll(config, dtype):
     compare(config, dtype=dtype, resets=True, active=True, seed=1)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize(("steps", "batch"), [(1, 1), (1, 40), (9, 1), (3, 16), (3, 17), (2, 300)])
 @pytest.mark.parametrize("name", ["gatel0rd", "lstm", "clockwork"])
 def test_odd_shapes(name, steps, batch):
@@ -112,13 +114,16 @@ def test_odd_shapes(name, steps, batch):
     layers=st.integers(1, 3),
     resets=st.booleans(),
     active=st.booleans(),
+    instruction_set=st.sampled_from(engine.instruction_sets()),
 )
-def test_any_shape_equals_unroll(name, hidden, size, steps, batch, layers, resets, active):
+def test_any_shape_equals_unroll(name, hidden, size, steps, batch, layers, resets, active, instruction_set):
     """In float64: a gradient that cancels to almost nothing has no relative precision in float32, in any engine."""
     config = CellConfig(name=name, hidden_size=hidden, num_layers=layers)
-    compare(config, steps=steps, batch=batch, size=size, resets=resets, active=active)
+    with engine.use_instruction_set(instruction_set):
+        compare(config, steps=steps, batch=batch, size=size, resets=resets, active=active)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", ["gatel0rd", "elman", "gru", "lstm", "clockwork"])
 def test_gradcheck_through_the_engine(name, generator):
     cell = build_cell(CellConfig(name=name, hidden_size=3, num_layers=2), INPUT, OUTPUT, dtype=torch.float64)
@@ -131,11 +136,12 @@ def test_gradcheck_through_the_engine(name, generator):
     latents = torch.randn(B, cell.latent_size, dtype=torch.float64, generator=generator).requires_grad_()
 
     def run(x, latents):
-        return compiled_unroll.unroll(cell, x, cell.state_from(latents), engine="native").outputs
+        return unroll(cell, x, cell.state_from(latents), engine="native").outputs
 
     assert torch.autograd.gradcheck(run, (x, latents))
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("init_steps", [1, 2])
 @pytest.mark.parametrize("name", ["gatel0rd", "elman", "gru", "lstm", "clockwork"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
@@ -162,6 +168,7 @@ def test_world_models_equal_pytorchs(name, init_steps, dtype, generator):
         assert_near(ours, theirs)
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_a_world_without_actions_or_f_init_runs(generator):
     config = WorldModelConfig(observation_size=2, action_size=0, init_layers=0)
     models = [WorldModel(config, engine=choice, dtype=torch.float64) for choice in ("native", "torch")]
@@ -173,6 +180,7 @@ def test_a_world_without_actions_or_f_init_runs(generator):
     assert_near(ours, theirs)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", ["gatel0rd", "gru"])
 def test_any_number_of_threads_gives_the_same_bits(name, generator):
     cell = build_cell(CellConfig(name=name, hidden_size=8), INPUT, OUTPUT)
@@ -182,7 +190,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, generator):
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         try:
-            outputs = compiled_unroll.unroll(cell, x, engine="native").outputs
+            outputs = unroll(cell, x, engine="native").outputs
             results.append([outputs, *torch.autograd.grad(weighted_sum(outputs), [x, *cell.parameters()])])
         finally:
             torch.set_num_threads(1)
@@ -190,6 +198,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, generator):
         assert all(torch.equal(a, b) for a, b in zip(results[0], others, strict=True))
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_training_steps_give_the_same_bits_for_any_number_of_threads():
     from gatel0rd.training import make_stepper, time_first
     from gatel0rd.training.config import TrainConfig
@@ -213,34 +222,30 @@ def test_training_steps_give_the_same_bits_for_any_number_of_threads():
     assert torch.equal(*weights)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", ["gatel0rd", "gru", "lstm", "clockwork"])
 def test_a_sequence_has_the_same_bits_alone_and_in_any_batch(name, generator):
     cell = build_cell(CellConfig(name=name, hidden_size=8), INPUT, OUTPUT)
     x = torch.randn(T, 40, INPUT, generator=generator)
-    whole = compiled_unroll.unroll(cell, x, engine="native").outputs
+    whole = unroll(cell, x, engine="native").outputs
     for index in (0, 7, 15, 16, 39):
-        assert torch.equal(compiled_unroll.unroll(cell, x[:, [index]], engine="native").outputs[:, 0], whole[:, index])
+        assert torch.equal(unroll(cell, x[:, [index]], engine="native").outputs[:, 0], whole[:, index])
 
 
 def test_instruction_sets_agree(generator):
     cell = build_cell(CellConfig(hidden_size=9), INPUT, OUTPUT, dtype=torch.float64)
     x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
-    module = native.module()
-    chosen = module.instruction_set()
-    try:
-        results = []
-        for name in module.available():
-            module.use(name)
-            results.append(compiled_unroll.unroll(cell, x, engine="native").outputs)
-    finally:
-        module.use(chosen)
+    results = []
+    for name in engine.instruction_sets():
+        with engine.use_instruction_set(name):
+            assert engine.status()["instruction_set"] == name
+            results.append(unroll(cell, x, engine="native").outputs)
     assert len(results) >= 1
     for other in results[1:]:
         assert_near(other, results[0])
-    with pytest.raises(ValueError, match="no instruction set 'abacus'"):
-        module.use("abacus")
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_non_contiguous_inputs_views_and_expanded_gradients(generator):
     rnn = GateL0RD(INPUT, H, dtype=torch.float64, engine="native").eval()
     wide = torch.randn(B, 2 * T, 2 * INPUT, dtype=torch.float64, generator=generator)
@@ -270,6 +275,7 @@ def test_only_what_requires_gradients_gets_them(generator):
     assert x.grad.abs().sum() > 0
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_final_states_alone_have_gradients(generator):
     rnn = GateL0RD(INPUT, H, engine="native", dtype=torch.float64).eval()
     plain = GateL0RD(INPUT, H, engine="torch", dtype=torch.float64).eval()
@@ -308,6 +314,7 @@ def test_weights_changed_in_place_before_backward_are_noticed(generator):
         output.backward()
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_closed_gates_hold_bits_in_the_engine(generator):
     rnn = GateL0RD(INPUT, 16, engine="native").eval()
     h = torch.randn(1, B, 16, generator=generator)
@@ -335,8 +342,8 @@ def test_an_empty_batch_is_fine():
 def test_what_the_engine_cannot_take_is_an_error_or_falls_back(tensor, reason):
     cell = build_cell(CellConfig(hidden_size=4), INPUT, OUTPUT, device=tensor.device, dtype=tensor.dtype)
     with pytest.raises(EngineUnavailableError, match=f"engine='native' cannot be used: a tensor is {reason}"):
-        compiled_unroll.unroll(cell, tensor, engine="native")
-    assert compiled_unroll.unroll(cell, tensor).outputs.shape == (T, B, OUTPUT)
+        unroll(cell, tensor, engine="native")
+    assert unroll(cell, tensor).outputs.shape == (T, B, OUTPUT)
 
 
 def test_transforms_of_torch_func_fall_back(generator):
@@ -354,14 +361,16 @@ def test_without_a_compiled_engine_everything_works_with_one_warning(monkeypatch
     monkeypatch.setattr(native, "_load", lambda: (None, "no compiler was found"))
     native.warn_once.cache_clear()
     rnn, x = GateL0RD(INPUT, H), torch.randn(T, B, INPUT, generator=generator)
-    with pytest.warns(RuntimeWarning, match="without its compiled engine.*no compiler was found"):
+    with pytest.warns(RuntimeWarning, match="without its compiled engine.*no compiler was found.*--no-cache-dir"):
         assert rnn(x)[0].shape == (T, B, H)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rnn(x)
         GateL0RD(INPUT, H, engine="torch")(x)
     assert engine.status()["engine"] == "torch" and "no compiler was found" in engine.status()["why"]
-    with pytest.raises(EngineUnavailableError, match=r"install a C\+\+ compiler and reinstall"):
+    with pytest.raises(
+        EngineUnavailableError, match=r"install a C\+\+ compiler, then `pip install --no-cache-dir --force-reinstall"
+    ):
         GateL0RD(INPUT, H, engine="native")(x)
     native.warn_once.cache_clear()
 
@@ -387,6 +396,7 @@ def test_replaced_weights_are_used_and_other_shapes_noticed(generator):
         rnn(x)
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_what_is_masked_out_may_be_anything(generator):
     """NaN in padding, before a reset, or where a prediction is fed, is never looked at."""
     nan = float("nan")
@@ -395,13 +405,13 @@ def test_what_is_masked_out_may_be_anything(generator):
     x[4:, 2] = nan
     active = torch.ones(T, B, dtype=torch.bool)
     active[4:, 2] = False
-    result = compiled_unroll.unroll(cell, x, active=active, engine="native")
+    result = unroll(cell, x, active=active, engine="native")
     assert result.state[0].isfinite().all()
     assert torch.equal(result.state[0][2], result.latents[3, 2])
     resets = torch.zeros(2, B, dtype=torch.bool)
     resets[0] = True
     broken = (torch.full((B, 4), nan, dtype=torch.float64),)
-    assert compiled_unroll.unroll(cell, x[:2], broken, resets=resets, engine="native").outputs.isfinite().all()
+    assert unroll(cell, x[:2], broken, resets=resets, engine="native").outputs.isfinite().all()
     model = WorldModel(WorldModelConfig(observation_size=3, action_size=2), engine="native", dtype=torch.float64)
     observations = torch.randn(T, B, 3, dtype=torch.float64, generator=generator)
     actions = torch.randn(T, B, 2, dtype=torch.float64, generator=generator)
@@ -414,18 +424,18 @@ def test_what_is_masked_out_may_be_anything(generator):
     ("call", "message"),
     [
         (
-            lambda cell, x: compiled_unroll.unroll(cell, x[..., :2]),
+            lambda cell, x: unroll(cell, x[..., :2]),
             r"a sequence has shape \(7, 5, 2\); expected \(7, 5, 3\)",
         ),
         (
-            lambda cell, x: compiled_unroll.unroll(cell, x, noise=x[:3, :, :1]),
+            lambda cell, x: unroll(cell, x, noise=x[:3, :, :1]),
             r"a sequence has shape \(3, 5, 1\); expected \(7, 5, 4\)",
         ),
         (
-            lambda cell, x: compiled_unroll.unroll(cell, x, (x[0, :1, :1].repeat(1, 4),)),
+            lambda cell, x: unroll(cell, x, (x[0, :1, :1].repeat(1, 4),)),
             r"an initial state has shape \(1, 4\)",
         ),
-        (lambda cell, x: compiled_unroll.unroll(cell, x, resets=torch.ones(T, 1)), r"a sequence has shape \(7, 1, 1\)"),
+        (lambda cell, x: unroll(cell, x, resets=torch.ones(T, 1)), r"a sequence has shape \(7, 1, 1\)"),
     ],
 )
 def test_wrong_shapes_never_reach_the_compiled_code(call, message):
@@ -462,16 +472,16 @@ def test_what_a_program_would_not_see_falls_back(generator):
     handle.remove()
     assert torch.equal(rnn(x)[0], plain)
 
-    class Louder(cells.GateL0RD):
+    class Louder(cells.GateL0RDCore):
         def forward(self, x_t, state, noise_t=None):
             step = super().forward(x_t, state, noise_t)
             return step._replace(output=2 * step.output)
 
     louder = Louder(INPUT, H).eval()
     louder.load_state_dict(rnn.stack.layers[0].state_dict())
-    torch.testing.assert_close(compiled_unroll.unroll(louder, x).outputs, 2 * plain)
+    torch.testing.assert_close(unroll(louder, x).outputs, 2 * plain)
     with pytest.raises(EngineUnavailableError, match="Louder overrides forward but not program"):
-        compiled_unroll.unroll(louder, x, engine="native")
+        unroll(louder, x, engine="native")
 
 
 def test_a_gate_changed_later_is_a_new_program(generator):
@@ -492,16 +502,16 @@ def test_dropout_and_cells_without_a_program_are_named_as_reasons(generator):
     assert rnn.eval()(x)[0].shape == (T, B, H)
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_a_clock_that_is_out_of_range_is_taken_modulo(generator):
-    cell = cells.Clockwork(INPUT, 8, dtype=torch.float64)
+    cell = cells.ClockworkCell(INPUT, 8, dtype=torch.float64)
     x = torch.randn(T, B, INPUT, dtype=torch.float64, generator=generator)
     state = (torch.zeros(B, 8, dtype=torch.float64), torch.full((B, 1), 9.0, dtype=torch.float64))
-    assert_near(compiled_unroll.unroll(cell, x, state, engine="native").outputs, unroll(cell, x, state).outputs)
+    assert_near(unroll(cell, x, state, engine="native").outputs, unroll(cell, x, state, engine="torch").outputs)
 
 
 def test_builders_notice_values_that_do_not_fit():
-    program = Program()
-    build = Builder(torch.nn.Identity(), program, program.body)
+    build = ProgramBuilder(torch.nn.Identity())
     two, three = build.value(2), build.value(3)
     for wrong in (
         lambda: build.add(two, three),
@@ -518,13 +528,13 @@ def test_builders_notice_values_that_do_not_fit():
 
 
 def test_two_sources_of_noise_in_one_program_are_two_streams():
-    program = Program()
-    build = Builder(torch.nn.Identity(), program, program.body)
+    build = ProgramBuilder(torch.nn.Identity())
     build.normal(3, 1.0)
     build.normal(3, 1.0)
-    assert [instruction.slot for instruction in program.body.instructions] == [0, 1]
+    assert [instruction.slot for instruction in build.program.body.instructions] == [0, 1]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 5e-7), (torch.float64, 1e-15)])
 @pytest.mark.parametrize("name", ["tanh", "sigmoid"])
 def test_activations_are_as_good_as_the_math_library(name, dtype, tolerance):
@@ -533,23 +543,25 @@ def test_activations_are_as_good_as_the_math_library(name, dtype, tolerance):
     )
     out = torch.empty_like(x)
     wide = dtype == torch.float64
-    native.module().activate(wide, ACTIVATIONS.index(name), x.data_ptr(), out.data_ptr(), x.numel())
+    native.module().activate(wide, native.activation_numbers()[name], x.data_ptr(), out.data_ptr(), x.numel())
     exact = getattr(torch, name)(x.double())
     relative = ((out.double() - exact).abs() / exact.abs().clamp(min=1e-37)).max().item()
     assert relative < (tolerance if name == "tanh" else 4 * tolerance)
     assert out.abs().max() <= 1
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_not_a_number_stays_not_a_number(dtype):
     cell = build_cell(CellConfig(hidden_size=4), INPUT, OUTPUT, dtype=dtype)
     x = torch.zeros(T, B, INPUT, dtype=dtype)
     x[2, 1, 0] = float("nan")
-    outputs = compiled_unroll.unroll(cell, x, engine="native").outputs
+    outputs = unroll(cell, x, engine="native").outputs
     assert outputs[2:, 1].isnan().all()
     assert outputs[:, [0, 2, 3, 4]].isfinite().all() and outputs[:2].isfinite().all()
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_normal_numbers_are_normal():
     z = draw_noise((50, 160, 7), 1.0, seed=3, counter=11, dtype=torch.float32).double().flatten()
     n = z.numel()
@@ -564,6 +576,7 @@ def test_normal_numbers_are_normal():
         assert abs((a * b).mean().item()) < 4.5 / math.sqrt(a.numel())
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_random_numbers_depend_on_their_place_alone():
     whole = draw_noise((6, 40, 9), 0.1, seed=1, counter=2, dtype=torch.float32)
     assert torch.equal(draw_noise((3, 21, 9), 0.1, seed=1, counter=2, dtype=torch.float32), whole[:3, :21])
@@ -575,6 +588,7 @@ def test_random_numbers_depend_on_their_place_alone():
         assert not (other == whole).any()
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_sampling_masks_have_their_probability():
     for probability in (0.0, 0.02, 0.5, 1.0):
         feed = draw_feed((50, 1000), probability, seed=5, counter=1)
@@ -592,6 +606,7 @@ def test_a_long_sequence_fits_into_a_gigabyte():
     assert compiled.native.tape_bytes(False, 1000, 128) < 0.5e9
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["gatel0rd", "lstm"])
 def test_small_batches_have_kernels_of_their_own_and_the_same_bits(name, dtype):
@@ -602,7 +617,7 @@ def test_small_batches_have_kernels_of_their_own_and_the_same_bits(name, dtype):
 
     def results(count):
         given = x[:, :count].clone().requires_grad_()
-        outputs, latents, _, state = compiled_unroll.unroll(cell, given, resets=resets[:, :count], engine="native")
+        outputs, latents, _, state = unroll(cell, given, resets=resets[:, :count], engine="native")
         weights = torch.linspace(-1, 1, outputs.shape[-1], dtype=dtype)
         (gradient,) = torch.autograd.grad((outputs.square() * weights).sum() + latents.sum(), given)
         return [outputs, latents, gradient, *(part[None] for part in state)]

@@ -33,6 +33,7 @@ def sequences(dtype=torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
     )
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("init_steps", [1, 2])
 @pytest.mark.parametrize("name", CELLS)
 def test_forward_equals_the_single_step_interface(name, init_steps):
@@ -85,6 +86,7 @@ def test_layer_widths_of_the_paper():
         assert model.init[0][0].in_features == 6
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_free_run_equals_rollout_from_its_first_state():
     model = make()
     observations, actions = sequences()
@@ -123,6 +125,7 @@ def test_gradients_flow_through_fed_back_predictions():
     assert gradient[1:].abs().max() == 0
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", CELLS)
 def test_gradients_of_the_closed_loop_are_right(name):
     model = make(name)

@@ -10,8 +10,10 @@ from gatel0rd.nn import functional as F
 
 def test_retanh_is_zero_up_to_zero_and_tanh_above():
     s = torch.tensor([-3.0, -1e-8, 0.0, 0.5, 2.0], dtype=torch.float64)
-    expected = torch.tensor([0.0, 0.0, 0.0, math.tanh(0.5), math.tanh(2.0)], dtype=torch.float64)
-    assert torch.equal(F.retanh(s), expected)
+    gates = F.retanh(s)
+    assert gates[:3].tolist() == [0.0, 0.0, 0.0]  # closed gates are exactly closed
+    # two libraries' tanh need not agree to the last bit
+    torch.testing.assert_close(gates[3:], torch.tensor([math.tanh(0.5), math.tanh(2.0)], dtype=torch.float64))
 
 
 def test_heaviside_values_are_exact_and_its_gradient_is_straight_through():

@@ -43,6 +43,7 @@ def test_an_nn_gru_user_can_swap_the_name():
     assert [tensor.shape for tensor in results[0]] == [tensor.shape for tensor in results[1]]
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_batch_first_unbatched_and_batched_agree():
     rnn, first = layer().eval(), layer(batch_first=True).eval()
     x, h0 = inputs(T, B, INPUT), inputs(LAYERS, B, H)
@@ -58,6 +59,7 @@ def test_batch_first_unbatched_and_batched_agree():
         torch.testing.assert_close(alone[2], gates[:, index], rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_carrying_the_state_equals_one_call():
     rnn, x = layer().eval(), inputs(T, B, INPUT)
     whole, h_n = rnn(x)
@@ -67,6 +69,7 @@ def test_carrying_the_state_equals_one_call():
     assert torch.equal(h, h_n)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("enforce_sorted", [True, False])
 def test_packed_sequences_equal_sequences_alone(enforce_sorted):
     rnn = layer().eval()
@@ -84,6 +87,7 @@ def test_packed_sequences_equal_sequences_alone(enforce_sorted):
         torch.testing.assert_close(opened[: lengths[index], index], alone[2], rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_mask_resets_where_an_episode_starts(batch_first):
     rnn = layer(batch_first=batch_first).eval()
@@ -152,6 +156,7 @@ def test_a_given_generator_leaves_the_global_one_alone():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_closed_gates_hold_and_open_gates_move_over_time():
     rnn = GateL0RD(INPUT, 16)
     x = torch.randn(T, B, INPUT, generator=torch.Generator().manual_seed(5))
@@ -232,6 +237,7 @@ def test_vmapped_gradients_with_gate_noise():
     assert any(value.abs().max() > 0 for value in gradients.values())
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_cell_steps_equal_the_layer():
     torch.manual_seed(0)
     cell = GateL0RDCell(INPUT, H, OUTPUT, dtype=torch.float64).eval()

@@ -1,4 +1,8 @@
+"""The loop over time in PyTorch; tests/engine compares the compiled engine with it."""
+
 from __future__ import annotations
+
+from functools import partial
 
 import pytest
 import torch
@@ -6,8 +10,10 @@ from conftest import INPUT, B, T
 
 from gatel0rd.nn.cells import build_cell
 from gatel0rd.nn.config import CellConfig
-from gatel0rd.nn.unroll import scan, unroll
+from gatel0rd.nn.unroll import scan
+from gatel0rd.nn.unroll import unroll as unroll_anywhere
 
+unroll = partial(unroll_anywhere, engine="torch")
 NAMES = ["gatel0rd", "elman", "gru", "lstm", "clockwork"]
 
 
@@ -44,10 +50,10 @@ def test_reset_equals_split(name, generator):
     first, second = (slice(None, cut), slice(cut, None))
     part = unroll(cell, x[first], start, noise=None if noise is None else noise[first])
     again = unroll(cell, x[second], noise=None if noise is None else noise[second])
-    going_on = unroll(cell, x[second], part.state, noise=None if noise is None else noise[second])
+    resumed = unroll(cell, x[second], part.state, noise=None if noise is None else noise[second])
     assert torch.equal(joined.outputs[first], part.outputs)
     assert torch.equal(joined.outputs[second][:, [0, 2, 4]], again.outputs[:, [0, 2, 4]])
-    assert torch.equal(joined.outputs[second][:, [1, 3]], going_on.outputs[:, [1, 3]])
+    assert torch.equal(joined.outputs[second][:, [1, 3]], resumed.outputs[:, [1, 3]])
 
     weight = next(cell.parameters())
     (ours,) = torch.autograd.grad(joined.outputs[second][:, [0]].sum(), weight, retain_graph=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 
 import pytest
@@ -14,7 +12,7 @@ from gatel0rd.config import content_hash, from_json, to_json
 from gatel0rd.files import FileError
 from gatel0rd.models import load_model
 from gatel0rd.paper.catalogue import catalogue
-from gatel0rd.paper.execute import curves, exclusive, execute, measure_again, rounded
+from gatel0rd.paper.execute import curves, execute, measure_again, rounded
 from gatel0rd.paper.executors.config import ExecutorConfig
 from gatel0rd.paper.executors.local import Work, remaining_seconds, run_all
 from gatel0rd.paper.plan import RunConfig, experiments, find, is_planned, plan, world_experiments
@@ -269,15 +267,6 @@ def test_workers_give_the_records_of_one_process_and_survive_a_bad_run(out, tmp_
     assert alone["curves"] == side_by_side["curves"] and alone["final"] == side_by_side["final"]
 
 
-HOLD = """
-import sys, time, pathlib
-from gatel0rd.paper.execute import exclusive
-with exclusive(pathlib.Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
 def test_measuring_again_changes_the_measures_only(tmp_path):
     directory = execute(small_run("billiard/gating"), tmp_path)
     path = directory / "record.json"
@@ -289,20 +278,6 @@ def test_measuring_again_changes_the_measures_only(tmp_path):
     assert after == before
     with pytest.raises(FileError, match="only finished runs can be measured again"):
         measure_again(tmp_path)
-
-
-def test_a_directory_in_use_by_another_process_is_an_error(tmp_path):
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline() == "held\n"
-        with pytest.raises(FileError, match="is in use by another process"), exclusive(tmp_path):
-            pass
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-    with exclusive(tmp_path):
-        pass
 
 
 def test_a_plan_can_be_cut_down_to_cells_or_variants():

@@ -107,6 +107,7 @@ def test_the_grid_encoder_is_three_convolutions(shape):
     assert found.shape[1] == encoder.output_size
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("count", [1, 5, 32])
 @pytest.mark.parametrize("encoder", [GridEncoder((7, 7, 3)), GridEncoder((8, 9, 2)), VectorEncoder(5, 7)])
 def test_encoders_in_the_engine_equal_pytorch(encoder, count):
@@ -132,6 +133,7 @@ def test_images_too_large_for_a_program_are_left_to_pytorch():
         GridEncoder((6, 7, 3))
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("cell", [*CELLS, None])
 def test_one_step_is_the_first_of_many_to_the_bit(cell):
     made = agent(cell or "elman", shape=(7, 7, 3), memory=cell is not None)
@@ -151,6 +153,7 @@ def test_one_step_is_the_first_of_many_to_the_bit(cell):
             assert part is None or torch.equal(part[0], all_of_it[t])
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_the_engine_and_pytorch_agree_on_an_agent():
     observations = torch.rand(6, 5, 5, generator=torch.Generator().manual_seed(0))
     starts = torch.zeros(6, 5, dtype=torch.bool)
@@ -203,6 +206,7 @@ def test_choices_and_pulls_are_the_distributions_they_claim():
 # ---- chunks ----
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("chunk", [1, 2, 8])
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("noise", ["kept", "none"])
@@ -237,6 +241,7 @@ def test_fresh_noise_disturbs_the_ratios():
     )
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_two_episodes_in_one_chunk_equal_two_chunks():
     made = recall_agent("lstm")
     generator = torch.Generator().manual_seed(0)
@@ -413,17 +418,19 @@ def test_continuous_actions_stay_inside_their_bounds():
 
 
 def recall_success(tmp_path, cell, *, memory=True):
+    """The share of right answers at the end of training, out of some 1500 episodes."""
     vector = make_vector("gatel0rd/Recall-v0", 1)
     config = replace(describe(vector), cell=CellConfig(name=cell, hidden_size=32), memory=memory)
-    ppo = PPOConfig(
-        steps=64, learning_rate=0.003, epsilon=1e-8, clip_norm=0.5, entropy_weight=0.003, sparsity_weight=0.001
-    )
-    trainer = AgentTrainer("gatel0rd/Recall-v0", config, ppo, frames=100_000, seed=0, directory=tmp_path)
+    ppo = PPOConfig(steps=64, learning_rate=0.0015, epsilon=1e-8, entropy_weight=0.003, sparsity_weight=0.001)
+    trainer = AgentTrainer("gatel0rd/Recall-v0", config, ppo, frames=60 * 1024, seed=0, directory=tmp_path)
     trainer.run()
     return np.mean([metrics["rewarded"] for metrics in trainer.history[-12:]])
 
 
-@pytest.mark.parametrize(("cell", "least"), [("gatel0rd", 0.95), ("lstm", 0.75)])
+# Without a memory half of the answers are right. Of 15 runs each (5 seeds with baseline, AVX2 and AVX-512) the worst
+# had GATEL0RD_WORST right (GateL0RD) and LSTM_WORST (LSTM), and the best without a memory NONE_BEST. Twice the learning
+# rate often reaches 1.0, but some of those runs forget again.
+@pytest.mark.parametrize(("cell", "least"), [("gatel0rd", 0.75), ("lstm", 0.65)])
 def test_only_a_memory_recalls(tmp_path, cell, least):
     assert recall_success(tmp_path, cell) > least
 
@@ -516,6 +523,7 @@ def test_hooks_on_the_encoder_are_called():
     assert len(seen) == 1
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_an_engine_in_pytorch_learns_the_same():
     results = []
     for engine in ("native", "torch"):

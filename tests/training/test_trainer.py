@@ -69,6 +69,7 @@ def assert_same(first: Trainer, second: Trainer) -> None:
     ]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", ["gatel0rd", "lstm", "clockwork"])
 def test_same_seed_same_result_and_other_seed_another(name, data, tmp_path):
     model = replace(MODEL, cell=CellConfig(name=name))
@@ -203,6 +204,7 @@ def steppers(data, *, model=MODEL, config=CONFIG, engines=("native", "torch"), d
     return made
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("teacher_forcing", [False, True])
 @pytest.mark.parametrize("penalty", ["l0", "l1", "l2"])
 @pytest.mark.parametrize("name", ["gatel0rd", "elman", "gru", "lstm", "clockwork"])

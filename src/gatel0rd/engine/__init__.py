@@ -1,7 +1,15 @@
 """The compiled core: programs of recurrent models, run in C++ inside ordinary autograd."""
 
 from gatel0rd.engine.compiled import Compiled, ProgramCache, Results, can_run
-from gatel0rd.engine.native import EngineName, EngineUnavailableError, check_name, is_available, status
+from gatel0rd.engine.native import (
+    EngineName,
+    EngineUnavailableError,
+    check_name,
+    instruction_sets,
+    is_available,
+    status,
+    use_instruction_set,
+)
 
 __all__ = [
     "Compiled",
@@ -11,6 +19,8 @@ __all__ = [
     "Results",
     "can_run",
     "check_name",
+    "instruction_sets",
     "is_available",
     "status",
+    "use_instruction_set",
 ]

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from gatel0rd.engine import native
-from gatel0rd.engine.program import ACTIVATIONS, OPS, Program, Section
+from gatel0rd.engine.builder import ProgramModule
+from gatel0rd.engine.program import Program, Section
 
 View = tuple[int, int, int, int]
 NOTHING: View = (0, 0, 0, 0)
@@ -34,12 +35,12 @@ class Compiled:
         self.native = native.module().Program()
         for shape in program.shapes:
             self.native.parameter(int(torch.Size(shape).numel()))
-        _write(self.native.prologue, program.prologue)
-        _write(self.native.body, program.body)
-        for load in program.initial_loads:
-            self.native.initial_load(*load)
-        for load in program.sequence_loads:
-            self.native.sequence_load(*load)
+        _write_section(self.native.prologue, program.prologue)
+        _write_section(self.native.body, program.body)
+        for initial_load in program.initial_loads:
+            self.native.initial_load(*initial_load)
+        for sequence_load in program.sequence_loads:
+            self.native.sequence_load(*sequence_load)
         for state in program.states:
             self.native.state(*state)
         for value in program.outputs:
@@ -93,7 +94,7 @@ class Compiled:
         finals = tuple(like.new_empty(batch, value.size) for value in self.program.finals)
         if batch > 0:
             self.native.forward(
-                *_given(sequences, initials),
+                *_run_arguments(sequences, initials),
                 [view_of(tensor) for tensor in outputs],
                 [view_of(tensor) for tensor in finals],
                 parameters,
@@ -124,18 +125,15 @@ class Compiled:
         """
         program = self.program
         steps, batch = sequences[0].shape[:2]
-        wanted = {tensor: program.body.shapes[value][0] for value, tensor, _ in program.sequence_loads}
-        for tensor, size in wanted.items():
-            if sequences[tensor].shape != (steps, batch, size):
-                found = tuple(sequences[tensor].shape)
-                raise ValueError(f"a sequence has shape {found}; expected ({steps}, {batch}, {size})")
-        for value, tensor, time in program.initial_loads:
-            size = program.prologue.shapes[value][0]
-            if time >= steps - shift:
-                raise ValueError(f"the sequences have {steps - shift} time steps; the first {time + 1} are needed")
-            if time < 0 and initials[tensor].shape != (batch, size):
-                found = tuple(initials[tensor].shape)
-                raise ValueError(f"an initial state has shape {found}; expected ({batch}, {size})")
+        for sequence, size in zip(sequences, program.sequences, strict=True):
+            if sequence.shape != (steps, batch, size):
+                raise ValueError(f"a sequence has shape {tuple(sequence.shape)}; expected ({steps}, {batch}, {size})")
+        for initial, size in zip(initials, program.initials, strict=True):
+            if initial.shape != (batch, size):
+                raise ValueError(f"an initial state has shape {tuple(initial.shape)}; expected ({batch}, {size})")
+        needed = 1 + max((load.time for load in program.initial_loads), default=-1)
+        if needed > steps - shift:
+            raise ValueError(f"the sequences have {steps - shift} time steps; the first {needed} are needed")
         if steps >= MOST_STEPS:
             raise ValueError(f"the sequences have {steps} time steps; at most {MOST_STEPS - 1} can be run at once")
 
@@ -185,7 +183,7 @@ class _Run(torch.autograd.Function):
             given = [NOTHING if gradient is None else view_of(gradient) for gradient in gradients]
             count = len(compiled.program.outputs)
             compiled.native.backward(
-                *_given(sequences, initials),
+                *_run_arguments(sequences, initials),
                 addresses(parameters),
                 addresses(ctx.masks),
                 given[:count],
@@ -245,13 +243,13 @@ def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Mod
         return False
     parts = list(_parts(module))
     parameters = [parameter for part in parts for parameter in part._parameters.values() if parameter is not None]
-    reason = _against([*tensors, *parameters]) or _against_modules(parts, called)
+    reason = _reason_against_tensors([*tensors, *parameters]) or _reason_against_modules(parts, called)
     if reason and engine == "native":
         raise native.EngineUnavailableError(f"engine='native' cannot be used: {reason}; choose engine='auto'")
     return not reason
 
 
-def _against(tensors: Sequence[Tensor]) -> str:
+def _reason_against_tensors(tensors: Sequence[Tensor]) -> str:
     if torch.compiler.is_compiling():
         return "the model is being compiled by torch.compile"
     transforms = torch._C._functorch.peek_interpreter_stack() is not None
@@ -259,7 +257,7 @@ def _against(tensors: Sequence[Tensor]) -> str:
     for tensor in tensors:
         if transforms and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return "a tensor is inside torch.func (vmap, grad or jvp)"
-        if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer):
+        if type(tensor) not in (Tensor, nn.Parameter):
             return f"a tensor is of the class {type(tensor).__name__}"
         if tensor.device.type != "cpu" or tensor.is_sparse:
             return f"a tensor is on the device {tensor.device}"
@@ -280,17 +278,17 @@ def _parts(module: nn.Module) -> Iterator[nn.Module]:
             yield from _parts(part)
 
 
-def _against_modules(parts: Sequence[nn.Module], called: bool) -> str:
+def _reason_against_modules(parts: Sequence[nn.Module], called: bool) -> str:
     for index, part in enumerate(parts):
         if (index > 0 or not called) and (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks):
             return f"{type(part).__name__} has hooks"
-        if hasattr(type(part), "program") and not _program_is_current(type(part)):  # type: ignore[arg-type]
+        if isinstance(part, ProgramModule) and not _program_is_current(type(part)):
             return f"{type(part).__name__} overrides forward but not program"
     return ""
 
 
 @functools.cache
-def _program_is_current(kind: type[nn.Module]) -> bool:
+def _program_is_current(kind: type[ProgramModule]) -> bool:
     """Whether the program was written with, or after, the step that it describes."""
     order = kind.__mro__
 
@@ -312,7 +310,7 @@ def _resolve(root: nn.Module, name: str) -> Tensor:
     return found
 
 
-def _given(sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> tuple[Any, ...]:
+def _run_arguments(sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> tuple[Any, ...]:
     """What a forward and a backward call begin with: precision, sizes, threads, and what goes in."""
     steps, batch = sequences[0].shape[:2]
     views = [[view_of(tensor) for tensor in tensors] for tensors in (initials, sequences)]
@@ -330,16 +328,17 @@ def view_of(tensor: Tensor) -> View:
     return (tensor.data_ptr(), strides[0] if tensor.dim() == 3 else 0, strides[-2], strides[-1])
 
 
-def _write(into: Any, section: Section) -> None:
-    for size, of, start in section.shapes:
-        if of < 0:
-            into.value(size)
+def _write_section(into: Any, section: Section) -> None:
+    ops, activations = native.op_numbers(), native.activation_numbers()
+    for rows in section.values:
+        if rows.of < 0:
+            into.value(rows.size)
         else:
-            into.view(of, start, size)
+            into.view(rows.of, rows.start, rows.size)
     for i in section.instructions:
         into.instruction(
-            OPS.index(i.op),
-            ACTIVATIONS.index(i.act),
+            ops[i.op],
+            activations[i.act],
             i.dst,
             i.a,
             i.b,

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from gatel0rd.engine.builder import Builder, ProgramBuilder, ProgramModule
 from gatel0rd.engine.compiled import ProgramCache, can_run
 from gatel0rd.engine.native import EngineName
-from gatel0rd.engine.program import Builder, Program, Value
+from gatel0rd.engine.program import Program, Value
 
 LANES = 16
 """Frames that the engine computes at once; the rest of a layout is time, over which it sums gradients."""
 
 
-class FrameModule(nn.Module, ABC):
-    """A module of frames [N, input_size] that can also be written as a program."""
+class FrameModule(ProgramModule):
+    """A module of frames [N, input_size], without memory."""
 
     input_size: int
 
@@ -44,12 +45,6 @@ def run_frames(
 
 
 def _program(module: FrameModule) -> Program | None:
-    program = Program()
-    build = Builder(module, program, program.body)
-    frames = build.value(module.input_size)
-    program.sequence_loads.append((frames.index, 0, 0))
-    outputs = module.program(build, frames)
-    if outputs is None:
-        return None
-    program.outputs = list(outputs)
-    return program
+    build = ProgramBuilder(module)
+    outputs = module.program(build, build.read(build.sequence(module.input_size)))
+    return None if outputs is None else build.finish(outputs)

@@ -1,24 +1,24 @@
 """Recurrent models as short programs: what the compiled engine runs.
 
-A program is data: values (groups of rows, one row per feature) and instructions that fill them. Cells and models
-describe themselves with a :class:`Builder`; :mod:`gatel0rd.engine` hands the result to C++. The instructions are those
-of ``native/program.hpp``.
+A program is data: values (groups of rows, one row per feature) and instructions that fill them. Modules describe
+themselves with a :class:`gatel0rd.engine.builder.Builder`; :mod:`gatel0rd.engine.compiled` hands the result to C++.
+The instructions are those of ``native/program.hpp``, which owns their numbers: :mod:`gatel0rd.engine.native` compares
+the names below with the compiled module's when it is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
-from torch import Tensor, nn
-
-OPS = (
+Op = Literal[
     "linear", "add", "multiply", "maximum", "blend", "select", "axpy", "activate", "clear", "due", "tick", "normal",
     "bernoulli", "squared_error", "count_open", "sum_absolute", "sum_squares",
-)  # fmt: skip
-ACTIVATIONS = ("none", "tanh", "sigmoid", "retanh", "heaviside", "relu")
+]  # fmt: skip
+LossOp = Literal["squared_error", "count_open", "sum_absolute", "sum_squares"]
 Activation = Literal["none", "tanh", "sigmoid", "retanh", "heaviside", "relu"]
+OPS: tuple[str, ...] = get_args(Op)
+ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,42 @@ class Value:
 
 
 @dataclass(frozen=True)
+class InputSequence:
+    """A tensor [T, B, size] that a run is given, by its place among the run's sequences."""
+
+    number: int
+    size: int
+
+
+class Rows(NamedTuple):
+    """Where the rows of a value are: rows of its own (``of`` is -1), or a part of another value's."""
+
+    size: int
+    of: int = -1
+    start: int = 0
+
+
+class Term(NamedTuple):
+    """One product W·input of a linear instruction; W is a part of a parameter."""
+
+    input: int
+    parameter: int
+    start: int  # element of the parameter where row 0, column 0 of W is
+    stride: int  # elements from one row of W to the next
+
+
+class Bias(NamedTuple):
+    """Some entries of a parameter, one for each row of a linear instruction."""
+
+    parameter: int
+    start: int
+
+
+@dataclass(frozen=True)
 class Instruction:
     """One operation; operands are values (-1: none), terms and biases refer to parameters by their number."""
 
-    op: str
+    op: Op
     dst: int = -1
     a: int = -1
     b: int = -1
@@ -41,8 +73,8 @@ class Instruction:
     act: Activation = "none"
     scalar: float = 0.0
     slot: int = -1
-    terms: tuple[tuple[int, int, int, int], ...] = ()  # input, parameter, start, stride
-    biases: tuple[tuple[int, int], ...] = ()  # parameter, start
+    terms: tuple[Term, ...] = ()
+    biases: tuple[Bias, ...] = ()
     periods: tuple[int, ...] = ()
 
 
@@ -50,8 +82,32 @@ class Instruction:
 class Section:
     """Values and instructions that run together: once before the first step, or at every step."""
 
-    shapes: list[tuple[int, int, int]] = field(default_factory=list)  # size; of which value (-1: own rows), start
+    values: list[Rows] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
+
+
+class SequenceLoad(NamedTuple):
+    """A value of the body that is read from a sequence at every step, ``shift`` steps ahead."""
+
+    value: int
+    sequence: int
+    shift: int
+
+
+class InitialLoad(NamedTuple):
+    """A value of the prologue: an initial tensor (``time`` is -1), or one time step of a sequence."""
+
+    value: int
+    tensor: int
+    time: int
+
+
+class Carry(NamedTuple):
+    """A value that is carried from step to step."""
+
+    initial: int  # in the prologue
+    entering: int  # in the body, at the beginning of a step
+    leaving: int  # in the body, at its end
 
 
 @dataclass
@@ -61,229 +117,13 @@ class Program:
     prologue: Section = field(default_factory=Section)
     body: Section = field(default_factory=Section)
     parameters: list[str] = field(default_factory=list)  # dotted names below the root module
-    shapes: list[tuple[int, ...]] = field(default_factory=list)
+    shapes: list[tuple[int, ...]] = field(default_factory=list)  # of the parameters
     masks: dict[int, str] = field(default_factory=dict)  # parameter -> dotted name of the buffer it is multiplied by
-    initial_loads: list[tuple[int, int, int]] = field(default_factory=list)  # value, tensor, time (-1: none)
-    sequence_loads: list[tuple[int, int, int]] = field(default_factory=list)  # value, tensor, shift in time
-    states: list[tuple[int, int, int]] = field(default_factory=list)  # initial, in, out
+    sequences: list[int] = field(default_factory=list)  # features of each sequence that a run is given
+    initials: list[int] = field(default_factory=list)  # features of each initial tensor that a run is given
+    initial_loads: list[InitialLoad] = field(default_factory=list)
+    sequence_loads: list[SequenceLoad] = field(default_factory=list)
+    states: list[Carry] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     finals: list[Value] = field(default_factory=list)
     loss_slots: int = 0
-
-
-MOST_NOISE = 16380
-"""Features of noise for which the generator's counter has room."""
-
-
-def _same_size(a: Value, b: Value) -> None:
-    if a.size != b.size:
-        raise ValueError(f"values of {a.size} and {b.size} rows do not go together")
-
-
-def _row_or_same(a: Value, b: Value) -> None:
-    if a.size not in (1, b.size):
-        raise ValueError(f"a value of {a.size} rows does not go with one of {b.size}; expected 1 or {b.size}")
-
-
-class Builder:
-    """Writes instructions into one section of a program.
-
-    Args:
-        root: the module below which all parameters are found.
-        program: what is being written.
-        section: ``program.prologue`` or ``program.body``.
-    """
-
-    def __init__(self, root: nn.Module, program: Program, section: Section) -> None:
-        self.program, self.section = program, section
-        self._paths = {id(module): name for name, module in root.named_modules()}
-
-    # ---- values ----
-
-    def value(self, size: int) -> Value:
-        """New rows."""
-        self.section.shapes.append((size, -1, 0))
-        return Value(len(self.section.shapes) - 1, size)
-
-    def view(self, of: Value, start: int, size: int) -> Value:
-        """Some of the rows of another value."""
-        self.section.shapes.append((size, of.index, start))
-        return Value(len(self.section.shapes) - 1, size)
-
-    def split(self, of: Value, sizes: Sequence[int]) -> list[Value]:
-        """Consecutive views."""
-        starts = [sum(sizes[:index]) for index in range(len(sizes))]
-        return [self.view(of, start, size) for start, size in zip(starts, sizes, strict=True)]
-
-    # ---- instructions ----
-
-    def affine(
-        self,
-        module: nn.Module,
-        weights: Sequence[tuple[str, Sequence[Value]]],
-        biases: Sequence[str],
-        *,
-        rows: tuple[int, int],
-        act: Activation = "none",
-        addend: Value | None = None,
-        masks: Mapping[str, str] | None = None,
-    ) -> Value:
-        """act(Σ W·inputs + Σ b + addend), with some rows of the module's weights.
-
-        Args:
-            weights: names of weight matrices, each with the values that its columns belong to, in order.
-            biases: names of bias vectors; missing ones (None) are left out.
-            rows: which rows of weights and biases, (start, size).
-            masks: weight name -> buffer of the module that it is multiplied by, entry by entry.
-        """
-        first, size = rows
-        if addend is not None and addend.size != size:
-            raise ValueError(f"the addend has {addend.size} rows; expected {size}")
-        terms = []
-        for name, inputs in weights:
-            number, shape = self._parameter(module, name, (masks or {}).get(name))
-            if not 0 <= first <= first + size <= shape[0]:
-                raise ValueError(f"{name} has {shape[0]} rows; {size} from row {first} on are not there")
-            column = 0
-            for value in inputs:
-                terms.append((value.index, number, first * shape[1] + column, shape[1]))
-                column += value.size
-            if column != shape[1]:
-                raise ValueError(f"{name} has {shape[1]} columns; its inputs have {column} rows")
-        present = [name for name in biases if getattr(module, name) is not None]
-        starts = tuple((self._parameter(module, name)[0], first) for name in present)
-        dst = self.value(size)
-        self._emit("linear", dst, addend, act=act, terms=tuple(terms), biases=starts)
-        return dst
-
-    def linear(
-        self, layer: nn.Linear, inputs: Sequence[Value], act: Activation = "none", addend: Value | None = None
-    ) -> Value:
-        """A linear layer on values laid end to end, plus an addend, through an activation."""
-        return self.affine(layer, [("weight", inputs)], ["bias"], rows=(0, layer.out_features), act=act, addend=addend)
-
-    def mlp(
-        self,
-        layers: nn.Sequential,
-        inputs: Sequence[Value],
-        last: Activation | None = None,
-        addend: Value | None = None,
-    ) -> Value:
-        """What :func:`gatel0rd.nn.mlp.tanh_mlp` makes; ``last`` replaces its last activation, which sees the addend."""
-        linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
-        ends_in_tanh = isinstance(layers[-1], nn.Tanh)
-        for layer in linears[:-1]:
-            inputs = [self.linear(layer, inputs, "tanh")]
-        return self.linear(linears[-1], inputs, last or ("tanh" if ends_in_tanh else "none"), addend)
-
-    def add(self, a: Value, b: Value, act: Activation = "none") -> Value:
-        """act(a + b)."""
-        _same_size(a, b)
-        return self._emit("add", self.value(a.size), a, b, act=act)
-
-    def multiply(self, a: Value, b: Value) -> Value:
-        """a·b; b may have one row."""
-        _row_or_same(b, a)
-        return self._emit("multiply", self.value(a.size), a, b)
-
-    def maximum(self, a: Value, b: Value) -> Value:
-        """The larger of a and b, row by row; of equals, a gets the gradient."""
-        _same_size(a, b)
-        return self._emit("maximum", self.value(a.size), a, b)
-
-    def blend(self, gate: Value, yes: Value, no: Value) -> Value:
-        """gate·yes + (1 - gate)·no; the gate may have one row."""
-        _same_size(yes, no)
-        _row_or_same(gate, yes)
-        return self._emit("blend", self.value(yes.size), gate, yes, no)
-
-    def select(self, where: Value, yes: Value, no: Value) -> Value:
-        """``yes`` where ``where`` (which may have one row) is not 0, else ``no``, whatever the other one is."""
-        _same_size(yes, no)
-        _row_or_same(where, yes)
-        return self._emit("select", self.value(yes.size), where, yes, no)
-
-    def axpy(self, a: Value, b: Value, scalar: float) -> Value:
-        """a + scalar·b."""
-        _same_size(a, b)
-        return self._emit("axpy", self.value(a.size), a, b, scalar=scalar)
-
-    def activate(self, a: Value, act: Activation) -> Value:
-        """act(a)."""
-        return self._emit("activate", self.value(a.size), a, act=act)
-
-    def clear(self, a: Value, where: Value) -> Value:
-        """a where the one row of ``where`` is 0, and 0 elsewhere."""
-        _row_or_same(where, a)
-        return self._emit("clear", self.value(a.size), a, where)
-
-    def due(self, clock: Value, periods: Sequence[int]) -> Value:
-        """1 for units whose period divides the clock, else 0."""
-        return self._emit("due", self.value(len(periods)), clock, periods=tuple(periods))
-
-    def concatenate(self, parts: Sequence[Value]) -> Value:
-        """Values laid end to end: copies, or the value itself if there is only one."""
-        if len(parts) == 1:
-            return parts[0]
-        joined = self.value(sum(part.size for part in parts))
-        for part, place in zip(parts, self.split(joined, [part.size for part in parts]), strict=True):
-            self._emit("activate", place, part)
-        return joined
-
-    def tick(self, clock: Value, period: int) -> Value:
-        """(clock + 1) mod period."""
-        return self._emit("tick", self.value(1), clock, scalar=period)
-
-    def normal(self, size: int, scale: float) -> Value:
-        """Normal numbers from the run's counter-based generator."""
-        if size > MOST_NOISE:
-            raise ValueError(f"noise has {size} features; the generator has room for {MOST_NOISE}")
-        return self._emit("normal", self.value(size), scalar=scale, slot=self._count("normal"))
-
-    def bernoulli(self, always: int = 0) -> Value:
-        """One row that is 1 with the run's probability, else 0; always 1 at the first ``always`` steps."""
-        return self._emit("bernoulli", self.value(1), scalar=always, slot=self._count("bernoulli"))
-
-    def loss(self, op: str, a: Value, b: Value | None = None) -> int:
-        """Add up a loss term over time, batch and features; returns its slot."""
-        slot = self.program.loss_slots
-        self.program.loss_slots += 1
-        self._emit(op, None, a, b, slot=slot)
-        return slot
-
-    def _emit(
-        self,
-        op: str,
-        dst: Value | None,
-        a: Value | None = None,
-        b: Value | None = None,
-        c: Value | None = None,
-        *,
-        act: Activation = "none",
-        scalar: float = 0.0,
-        slot: int = -1,
-        terms: tuple[tuple[int, int, int, int], ...] = (),
-        biases: tuple[tuple[int, int], ...] = (),
-        periods: tuple[int, ...] = (),
-    ) -> Value:
-        i_dst, i_a, i_b, i_c = (-1 if operand is None else operand.index for operand in (dst, a, b, c))
-        self.section.instructions.append(
-            Instruction(op, i_dst, i_a, i_b, i_c, act, scalar, slot, terms, biases, periods)
-        )
-        return dst if dst is not None else Value(-1, 0)
-
-    def _count(self, op: str) -> int:
-        return sum(instruction.op == op for instruction in self.section.instructions)
-
-    def _parameter(self, module: nn.Module, name: str, mask: str | None = None) -> tuple[int, tuple[int, ...]]:
-        path = self._paths[id(module)]
-        full = f"{path}.{name}" if path else name
-        if full not in self.program.parameters:
-            parameter = getattr(module, name)
-            assert isinstance(parameter, Tensor)
-            self.program.parameters.append(full)
-            self.program.shapes.append(tuple(parameter.shape))
-        number = self.program.parameters.index(full)
-        if mask is not None:
-            self.program.masks[number] = f"{path}.{mask}" if path else mask
-        return number, self.program.shapes[number]

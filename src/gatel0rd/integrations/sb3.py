@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from gatel0rd.engine import ProgramCache
 from gatel0rd.nn.cells import build_cell
-from gatel0rd.nn.compiled_unroll import unroll
 from gatel0rd.nn.config import CellConfig, CellName
 from gatel0rd.nn.functional import l0_penalty
+from gatel0rd.nn.unroll import unroll
 
 
 class Memory(nn.Module):

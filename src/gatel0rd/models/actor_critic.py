@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from gatel0rd.engine import Compiled, EngineName, ProgramCache, Results, can_run, check_name
+from gatel0rd.engine.builder import Builder, ProgramBuilder, ProgramModule
 from gatel0rd.engine.frames import run_frames
-from gatel0rd.engine.program import Builder, Program, Value
+from gatel0rd.engine.program import Program, Value
 from gatel0rd.models.config import ActorCriticConfig
 from gatel0rd.models.encoders import GridEncoder, VectorEncoder
 from gatel0rd.nn.cells import State, build_cell
-from gatel0rd.nn.compiled_unroll import unroll
 from gatel0rd.nn.mlp import reset_linear, tanh_mlp
+from gatel0rd.nn.unroll import carry_cell, unroll
 
 
 class Choices(NamedTuple):
@@ -93,7 +94,7 @@ Act = Callable[[Tensor, State, Tensor | None, Tensor | None], Judged]
 """One step: observations, state, starts and noise -> what the agent makes of it."""
 
 
-class Heads(nn.Module):
+class Heads(ProgramModule):
     """Actor and critic, two layers each, the first of tanh units. Shape: [..., F] -> [..., A], [..., 1]."""
 
     def __init__(self, input_size: int, actions: int, width: int) -> None:
@@ -280,33 +281,23 @@ def agent_program(agent: ActorCritic, encoded: bool, with_noise: bool, with_star
 
     Its outputs are those of actor and critic, then the memory's outputs, latents and gates, as far as there are any.
     """
-    program = Program()
-    before, build = Builder(agent, program, program.prologue), Builder(agent, program, program.body)
-    memory = agent.memory
-    noise_size = 0 if memory is None else memory.noise_size
-    first = agent.encoder.output_size if encoded else agent.encoder.input_size
-    sizes = [first, *([noise_size] if with_noise else []), *([1] if with_starts else [])]
-    loaded = [build.value(size) for size in sizes]
-    for tensor, value in enumerate(loaded):
-        program.sequence_loads.append((value.index, tensor, 0))
-    encoding = loaded[:1] if encoded else agent.encoder.program(build, loaded[0])
-    if encoding is None:
-        return None
-    features, shown = encoding[0], []
-    if memory is not None:
-        initial, entering = ([part.value(size) for size in memory.state_sizes] for part in (before, build))
-        for tensor, value in enumerate(initial):
-            program.initial_loads.append((value.index, tensor, -1))
-        state = tuple(build.clear(value, loaded[-1]) for value in entering) if with_starts else tuple(entering)
-        step = memory.program(build, features, state, loaded[1] if with_noise else None)
-        if step is None:
+    build = ProgramBuilder(agent)
+    memory, encoder = agent.memory, agent.encoder
+    features = build.read(build.sequence(encoder.output_size if encoded else encoder.input_size))
+    noise = build.read(build.sequence(0 if memory is None else memory.noise_size)) if with_noise else None
+    start = build.read(build.sequence(1)) if with_starts else None
+    if not encoded:
+        encoding = encoder.program(build, features)
+        if encoding is None:
             return None
-        for start, enter, leave in zip(initial, entering, step.state, strict=True):
-            program.states.append((start.index, enter.index, leave.index))
-        features, program.finals = step.output, list(step.state)
-        shown = [features, memory.latents_program(build, step.state), *([] if step.gates is None else [step.gates])]
-    program.outputs = [*agent.heads.program(build, features), *shown]
-    return program
+        (features,) = encoding
+    if memory is None:
+        return build.finish(agent.heads.program(build, features))
+    step = carry_cell(build, memory, features, noise, reset=start)
+    if step is None:
+        return None
+    heads = agent.heads.program(build, step.output)
+    return build.finish([*heads, step.output, memory.latents_program(build, step.state), step.gates], step.state)
 
 
 @torch.no_grad()

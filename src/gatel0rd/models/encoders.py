@@ -9,8 +9,9 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
+from gatel0rd.engine.builder import Builder
 from gatel0rd.engine.frames import FrameModule
-from gatel0rd.engine.program import Builder, Value
+from gatel0rd.engine.program import Value
 from gatel0rd.nn.mlp import reset_linear, tanh_mlp
 
 MOST_PLACES = 400

@@ -2,89 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gatel0rd.engine.program import Builder, Program, Value
+from gatel0rd.engine.builder import ProgramBuilder
+from gatel0rd.engine.program import LossOp, Program, Value
 from gatel0rd.nn.cells.base import ProgramStep
 
 if TYPE_CHECKING:
     from gatel0rd.models.world_model import WorldModel
 
-PENALTY_OPS = {"l0": "count_open", "l1": "sum_absolute", "l2": "sum_squares"}
+PENALTY_OPS: dict[str, LossOp] = {"l0": "count_open", "l1": "sum_absolute", "l2": "sum_squares"}
 """Penalties that are sums over gates; the others are computed outside the engine."""
 
 
-class WorldProgram:
-    """The parts that both kinds of program share.
+class WorldProgramBuilder(ProgramBuilder):
+    """The parts that both kinds of program share. The first sequences of a run are its actions and its observations.
 
-    Sequences are numbered 0 (actions) and 1 (observations); further ones follow.
+    Args:
+        model: what the program describes.
+        real: whether a run is given observations, and not only actions.
     """
 
-    def __init__(self, model: WorldModel) -> None:
+    def __init__(self, model: WorldModel, *, real: bool) -> None:
+        super().__init__(model)
         self.model, self.config = model, model.config
-        self.program = Program()
-        self.before = Builder(model, self.program, self.program.prologue)
-        self.build = Builder(model, self.program, self.program.body)
+        self.actions = self.sequence(self.config.action_size)
+        self.observations = self.sequence(self.config.observation_size) if real else None
 
-    def load(self, tensor: int, size: int, shift: int = 0) -> Value:
-        """A value that is read from a sequence at every step."""
-        value = self.build.value(size)
-        if size:
-            self.program.sequence_loads.append((value.index, tensor, shift))
-        return value
-
-    def first(self, tensor: int, size: int, time: int) -> Value:
-        """A value of the prologue, read from a sequence at one time step (-1: from an initial tensor)."""
-        value = self.before.value(size)
-        if size:
-            self.program.initial_loads.append((value.index, tensor, time))
-        return value
-
-    def states_from_first_inputs(self) -> tuple[list[Value], Value]:
+    def start_from_first_inputs(self) -> list[Value]:
         """h_0 from f_init (zeros without it), and the first observation."""
-        config, core = self.config, self.model.core
+        if self.observations is None:
+            raise ValueError("a program without observations cannot start from the first inputs; give its states")
         inputs = [
-            self.first(tensor, size, step)
-            for step in range(config.init_steps)
-            for tensor, size in ((0, config.action_size), (1, config.observation_size))
+            self.read_at(sequence, time)
+            for time in range(self.config.init_steps)
+            for sequence in (self.actions, self.observations)
         ]
         states: list[Value] = []
-        for index, cell in enumerate(core.cells):
+        for index, cell in enumerate(self.model.core.cells):
             if len(self.model.init):
-                latents = self.before.mlp(self.model.init[index], inputs)  # type: ignore[arg-type]
+                latents = self.prologue.mlp(self.model.init[index], inputs)  # type: ignore[arg-type]
             else:
-                latents = self.before.value(cell.latent_size)
-            states += cell.state_program(self.before, latents)
-        return states, inputs[1]
+                latents = self.prologue.value(cell.latent_size)
+            states += cell.state_program(self.prologue, latents)
+        return [*states, inputs[1]]
 
-    def states_given(self) -> tuple[list[Value], Value]:
+    def start_from_states(self) -> list[Value]:
         """States and first observation as initial tensors."""
-        sizes = (*self.model.core.state_sizes, self.config.observation_size)
-        values = [self.first(tensor, size, -1) for tensor, size in enumerate(sizes)]
-        return values[:-1], values[-1]
+        return [self.initial(size) for size in (*self.model.core.state_sizes, self.config.observation_size)]
 
-    def step(
+    def close_loop(
         self,
-        start: tuple[list[Value], Value],
+        start: Sequence[Value],
         action: Value,
         real: Value | None,
         feed: Value | None,
         noise: Value | None,
     ) -> tuple[ProgramStep, Value] | None:
         """One step of the closed loop: the core's step and the predicted observation."""
-        build, model = self.build, self.model
-        entering = [build.value(size) for size in model.core.state_sizes]
-        predicted = build.value(self.config.observation_size)
-        fed = predicted if real is None else real if feed is None else build.select(feed, real, predicted)
-        features = build.mlp(model.pre, [action, fed])
-        step = model.core.program(build, features, tuple(entering), noise)
+        model = self.model
+        *state, predicted = self.enter(start)
+        fed = predicted if real is None else real if feed is None else self.select(feed, real, predicted)
+        features = self.mlp(model.pre, [action, fed])
+        step = model.core.program(self, features, tuple(state), noise)
         if step is None:
             return None
-        prediction = build.axpy(fed, build.mlp(model.post, [step.output]), self.config.residual_scale)
-        for initial, enter, leave in zip(
-            [*start[0], start[1]], [*entering, predicted], [*step.state, prediction], strict=True
-        ):
-            self.program.states.append((initial.index, enter.index, leave.index))
+        prediction = self.axpy(fed, self.mlp(model.post, [step.output]), self.config.residual_scale)
+        self.leave([*step.state, prediction])
         return step, prediction
 
 
@@ -93,29 +78,17 @@ def rollout_program(model: WorldModel, *, from_inputs: bool, real: bool, feed: b
 
     Sequences: actions, then observations, feed mask and noise as far as they are used.
     """
-    world = WorldProgram(model)
-    config = model.config
-    action = world.load(0, config.action_size)
-    tensor = 1
-    observation = feeding = drawn = None
-    if real:
-        observation = world.load(tensor, config.observation_size)
-        tensor += 1
-    if feed:
-        feeding = world.load(tensor, 1)
-        tensor += 1
-    if noise:
-        drawn = world.load(tensor, model.core.noise_size)
-    start = world.states_from_first_inputs() if from_inputs else world.states_given()
-    result = world.step(start, action, observation, feeding, drawn)
+    build = WorldProgramBuilder(model, real=real)
+    action = build.read(build.actions)
+    observation = None if build.observations is None else build.read(build.observations)
+    feeding = build.read(build.sequence(1)) if feed else None
+    drawn = build.read(build.sequence(model.core.noise_size)) if noise else None
+    start = build.start_from_first_inputs() if from_inputs else build.start_from_states()
+    result = build.close_loop(start, action, observation, feeding, drawn)
     if result is None:
         return None
     step, prediction = result
-    world.program.outputs = [prediction, model.core.latents_program(world.build, step.state)]
-    if step.gates is not None:
-        world.program.outputs.append(step.gates)
-    world.program.finals = list(step.state)
-    return world.program
+    return build.finish([prediction, model.core.latents_program(build, step.state), step.gates], step.state)
 
 
 def training_program(model: WorldModel, *, teacher_forcing: bool, penalty: str) -> Program | None:
@@ -123,17 +96,15 @@ def training_program(model: WorldModel, *, teacher_forcing: bool, penalty: str) 
 
     Slots: squared error, penalty, open gates (unless that is the penalty).
 
-    Sequences: actions [T, N, A], observations [T + 1, N, O].
+    Sequences: actions and observations, [T + 1, N, ·].
     """
-    world = WorldProgram(model)
-    config, build = model.config, world.build
-    action = world.load(0, config.action_size)
-    observation = world.load(1, config.observation_size)
-    target = world.load(1, config.observation_size, shift=1)
-    feed = None if teacher_forcing else build.bernoulli(config.init_steps)
-    core = model.core
+    build, core = WorldProgramBuilder(model, real=True), model.core
+    assert build.observations is not None
+    action, observation = build.read(build.actions), build.read(build.observations)
+    target = build.read(build.observations, shift=1)
+    feed = None if teacher_forcing else build.bernoulli(model.config.init_steps)
     noise = build.normal(core.noise_size, core.noise_std) if core.noise_size and core.noise_std else None
-    result = world.step(world.states_from_first_inputs(), action, observation, feed, noise)
+    result = build.close_loop(build.start_from_first_inputs(), action, observation, feed, noise)
     if result is None:
         return None
     step, prediction = result
@@ -144,4 +115,4 @@ def training_program(model: WorldModel, *, teacher_forcing: bool, penalty: str) 
         build.loss(PENALTY_OPS[penalty], step.gates)
         if penalty != "l0":
             build.loss("count_open", step.gates)
-    return world.program
+    return build.finish()

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from gatel0rd.engine import EngineName, ProgramCache, check_name
-from gatel0rd.nn import cells
-from gatel0rd.nn.compiled_unroll import unroll
+from gatel0rd.nn.cells import GateL0RDCore, Stack
 from gatel0rd.nn.config import GateName
+from gatel0rd.nn.unroll import unroll
 
 __all__ = ["GateL0RD", "GateL0RDCell"]
 
@@ -60,7 +60,7 @@ class GateL0RDCell(nn.Module):
     ) -> None:
         super().__init__()
         _check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size)
-        self.cell = cells.GateL0RD(
+        self.cell = GateL0RDCore(
             input_size,
             hidden_size,
             output_size,
@@ -185,7 +185,7 @@ class GateL0RD(nn.Module):
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, output_size or hidden_size
         self.num_layers, self.bias, self.batch_first, self.dropout = num_layers, bias, batch_first, float(dropout)
         layers = [
-            cells.GateL0RD(
+            GateL0RDCore(
                 input_size if index == 0 else self.output_size,
                 hidden_size,
                 self.output_size,
@@ -199,7 +199,7 @@ class GateL0RD(nn.Module):
             )
             for index in range(num_layers)
         ]
-        self.stack = cells.Stack(layers, dropout=self.dropout)
+        self.stack = Stack(layers, dropout=self.dropout)
 
     @overload
     def forward(
@@ -275,11 +275,7 @@ class GateL0RD(nn.Module):
 
         def arrange(sequence: Tensor) -> Tensor | PackedSequence:
             if isinstance(input, PackedSequence) and lengths is not None:
-                order, sorted_lengths = input.sorted_indices, lengths
-                if order is not None:  # the caller's own order, also among sequences of equal length
-                    sequence, sorted_lengths = sequence[:, order], lengths[order.cpu()]
-                data = pack_padded_sequence(sequence, sorted_lengths).data
-                return PackedSequence(data, input.batch_sizes, order, input.unsorted_indices)
+                return _pack_like(input, sequence, lengths)
             if not batched:
                 return sequence.squeeze(1)
             return sequence.transpose(0, 1) if self.batch_first else sequence
@@ -314,6 +310,15 @@ class GateL0RD(nn.Module):
     def extra_repr(self) -> str:
         options = f"output_size={self.output_size}, num_layers={self.num_layers}, batch_first={self.batch_first}"
         return f"{self.input_size}, {self.hidden_size}, {options}"
+
+
+def _pack_like(packed: PackedSequence, sequence: Tensor, lengths: Tensor) -> PackedSequence:
+    """A padded sequence in the order of a packed one, also among sequences of equal length."""
+    order = packed.sorted_indices
+    if order is not None:
+        sequence, lengths = sequence[:, order], lengths[order.cpu()]
+    data = pack_padded_sequence(sequence, lengths).data
+    return PackedSequence(data, packed.batch_sizes, order, packed.unsorted_indices)
 
 
 def _check_sizes(**sizes: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Time: the only loop over time steps in Python. Resets and lengths are handled here, once."""
+"""Time: a cell over a sequence, compiled or in the only loop over time in Python; resets and lengths, once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from gatel0rd.nn.cells.base import Cell, State
+from gatel0rd.engine import EngineName, ProgramCache, can_run
+from gatel0rd.engine.builder import ProgramBuilder
+from gatel0rd.engine.program import Program, Value
+from gatel0rd.nn.cells.base import Cell, ProgramStep, State
 
 Carry = TypeVar("Carry")
 Column = Tensor | None
@@ -56,8 +59,10 @@ def unroll(
     noise: Tensor | None = None,
     resets: Tensor | None = None,
     active: Tensor | None = None,
+    engine: EngineName = "auto",
+    cache: ProgramCache | None = None,
 ) -> Unrolled:
-    """Run a cell over time.
+    """Run a cell over time: on the compiled engine where it can run, else step by step in PyTorch.
 
     Args:
         x: inputs, [T, B, I].
@@ -65,7 +70,27 @@ def unroll(
         noise: gate noise from :meth:`Cell.sample_noise`, [T, B, noise_size].
         resets: True where a new episode starts: the state is set to zero **before** that step, [T, B].
         active: False where a sequence has ended: the state is held there, [T, B].
+        engine: ``auto``, ``native`` (an error where it cannot run) or ``torch``.
+        cache: where compiled programs of this cell are kept between calls.
     """
+    start = cell.initial_state(x.shape[1], x) if state is None else state
+    floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
+    if len(x) > 0 and can_run(engine, floats, cell):
+        use = (noise is not None, resets is not None, active is not None)
+        cache = ProgramCache() if cache is None else cache
+        compiled = cache.get_or_make((use, cell.program_key()), lambda: cell_program(cell, *use), engine)
+        if compiled is not None:
+            masks = [mask.to(x.dtype).unsqueeze(-1) for mask in (resets, active) if mask is not None]
+            sequences = [x, *([] if noise is None else [noise]), *masks]
+            outputs, finals = compiled.run(cell, sequences, list(start))
+            gates = outputs[2] if len(outputs) > 2 else None
+            return Unrolled(outputs[0], outputs[1], gates, tuple(finals))
+    return _unroll_in_torch(cell, x, start, noise, resets, active)
+
+
+def _unroll_in_torch(
+    cell: Cell, x: Tensor, start: State, noise: Tensor | None, resets: Tensor | None, active: Tensor | None
+) -> Unrolled:
     zeros = cell.initial_state(x.shape[1], x)
 
     def step(
@@ -78,10 +103,48 @@ def unroll(
             next_state = select(active_t, next_state, state)
         return next_state, (output, cell.latents(next_state), gates)
 
-    start = zeros if state is None else state
     final, (outputs, latents, gates) = scan(step, start, (x, noise, resets, active))
     assert outputs is not None and latents is not None
     return Unrolled(outputs, latents, gates, final)
+
+
+def cell_program(cell: Cell, with_noise: bool, with_resets: bool, with_active: bool) -> Program | None:
+    """A cell over time: outputs are the cell's outputs, latents and (if it has them) gates; finals are its state."""
+    build = ProgramBuilder(cell)
+    x = build.read(build.sequence(cell.input_size))
+    noise = build.read(build.sequence(cell.noise_size)) if with_noise else None
+    reset, active = (build.read(build.sequence(1)) if given else None for given in (with_resets, with_active))
+    step = carry_cell(build, cell, x, noise, reset=reset, active=active)
+    if step is None:
+        return None
+    return build.finish([step.output, cell.latents_program(build, step.state), step.gates], step.state)
+
+
+def carry_cell(
+    build: ProgramBuilder,
+    cell: Cell,
+    x: Value,
+    noise: Value | None,
+    *,
+    reset: Value | None = None,
+    active: Value | None = None,
+) -> ProgramStep | None:
+    """One step of a cell in a program that carries its state, which starts as the next tensors that a run is given.
+
+    Args:
+        reset, active: one row each, as in :func:`unroll`.
+    """
+    state = build.enter(build.initial(size) for size in cell.state_sizes)
+    if reset is not None:
+        state = tuple(build.clear(value, reset) for value in state)
+    step = cell.program(build, x, state, noise)
+    if step is None:
+        return None
+    if active is not None:
+        held = tuple(build.select(active, new, old) for new, old in zip(step.state, state, strict=True))
+        step = step._replace(state=held)
+    build.leave(step.state)
+    return step
 
 
 def _stack_time(column: tuple[Column, ...]) -> Column:

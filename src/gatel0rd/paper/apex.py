@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from gatel0rd.config import to_json
-from gatel0rd.files import load_arrays, save_arrays, write_json
-from gatel0rd.paper.execute import code_commit, exclusive, one_thread
+from gatel0rd.files import exclusive, load_arrays, save_arrays, write_json
+from gatel0rd.paper.execute import code_commit, one_thread
 from gatel0rd.paper.records import processor, wilson
 from gatel0rd.paper.report.page import Block, Section
 from gatel0rd.planning.icem import ICEMConfig

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ import torch
 import gatel0rd
 from gatel0rd.config import from_json, to_json
 from gatel0rd.engine import status
-from gatel0rd.files import FileError, load_arrays, write_json
+from gatel0rd.files import FileError, exclusive, load_arrays, write_json
 from gatel0rd.models import load_model, save_model
 from gatel0rd.paper.measures import CURVE_MEASURES, measure
 from gatel0rd.paper.plan import SNAPSHOTS, RunConfig, is_finished, scenarios
@@ -108,28 +106,6 @@ def measure_again(directory: Path) -> Path:
         record["code"]["measured"] = code_commit()
         write_json(path, record)
     return path
-
-
-@contextmanager
-def exclusive(directory: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold the directory for this process; one that another process holds for longer is a :class:`FileError`.
-
-    Args:
-        patience: seconds to wait for another process, which may be about to die with its coordinator or its node.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    last = time.monotonic() + patience
-    with (directory / "lock").open("w") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() >= last:
-                    advice = "wait for it or choose another --out"
-                    raise FileError(f"{directory} is in use by another process; {advice}") from error
-                time.sleep(0.1)
-        yield
 
 
 @contextmanager

@@ -14,14 +14,14 @@ import torch
 import gatel0rd
 from gatel0rd.config import from_json, to_json
 from gatel0rd.engine import status
-from gatel0rd.files import FileError, load_arrays, save_arrays, write_json
+from gatel0rd.files import FileError, exclusive, load_arrays, save_arrays, write_json
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.models.config import ActorCriticConfig
 from gatel0rd.models.io import load_weights, model_arrays
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.paper.agent_film import drawn_environment, film_agent
 from gatel0rd.paper.agents import AgentRun, agent_configs
-from gatel0rd.paper.execute import code_commit, exclusive, one_thread, rounded
+from gatel0rd.paper.execute import code_commit, one_thread, rounded
 from gatel0rd.paper.films import CELL_TITLES
 from gatel0rd.paper.records import processor, wilson
 from gatel0rd.training.agents import TRIALS_AT_ONCE, AgentTrainer, check_fits, describe, try_out

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from gatel0rd.config import from_json, to_json
-from gatel0rd.files import FileError, write_json
+from gatel0rd.files import FileError, exclusive, write_json
 from gatel0rd.models import load_model
-from gatel0rd.paper.execute import code_commit, exclusive, one_thread, run_behind
+from gatel0rd.paper.execute import code_commit, one_thread, run_behind
 from gatel0rd.paper.films import SCENE_HEIGHT, Frame, check_film, compose, title_of, write_film
 from gatel0rd.paper.plan import RunConfig
 from gatel0rd.paper.records import wilson

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib
+import math
+from contextlib import suppress
 from pathlib import Path
 
-from gatel0rd.files import FileError
+from gatel0rd.files import FileError, exclusive
 from gatel0rd.training.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds.parts import forget_parts, generate_in_parts, is_made_in_parts
@@ -61,13 +62,13 @@ def obtain(recipe: DataRecipe, directory: Path, progress: Progress = ignore_prog
     """The data set from its file in ``directory``, made and saved there first if it is missing."""
     path = directory / f"{recipe.name}.safetensors"
     if not path.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        with (directory / f".{recipe.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # of several who want it, one makes it
+        lock = f".{recipe.name}.lock"
+        with exclusive(directory, math.inf, name=lock):  # of several processes that want it, one makes it
             if not path.exists():
                 generate(recipe, progress, directory).save(directory)
                 forget_parts(recipe, directory)
-        Path(lock.name).unlink(missing_ok=True)
+        with suppress(PermissionError):  # Windows deletes no file that another process has open
+            (directory / lock).unlink(missing_ok=True)
     data = Dataset.load(path, scenario=recipe.scenario)
     if data.recipe != recipe:
         raise FileError(f"{path} was made by another recipe, {data.recipe.name}; delete it to have it made again")

@@ -5,22 +5,22 @@ from __future__ import annotations
 import torch
 
 from gatel0rd.nn.cells.base import Cell, State, Step
-from gatel0rd.nn.cells.clockwork import Clockwork, ClockworkState
-from gatel0rd.nn.cells.elman import Elman
-from gatel0rd.nn.cells.gatel0rd import GateL0RD
-from gatel0rd.nn.cells.gru import GRU
-from gatel0rd.nn.cells.lstm import LSTM, LSTMState
+from gatel0rd.nn.cells.clockwork import ClockworkCell, ClockworkState
+from gatel0rd.nn.cells.elman import ElmanCell
+from gatel0rd.nn.cells.gatel0rd import GateL0RDCore
+from gatel0rd.nn.cells.gru import GRUCell
+from gatel0rd.nn.cells.lstm import LSTMCell, LSTMState
 from gatel0rd.nn.cells.stack import Stack
 from gatel0rd.nn.config import CellConfig
 
 __all__ = [
-    "GRU",
-    "LSTM",
     "Cell",
-    "Clockwork",
+    "ClockworkCell",
     "ClockworkState",
-    "Elman",
-    "GateL0RD",
+    "ElmanCell",
+    "GRUCell",
+    "GateL0RDCore",
+    "LSTMCell",
     "LSTMState",
     "Stack",
     "State",
@@ -45,7 +45,7 @@ def build_cell(
     def layer(size: int) -> Cell:
         match config.name:
             case "gatel0rd":
-                return GateL0RD(
+                return GateL0RDCore(
                     size,
                     config.hidden_size,
                     output_size,
@@ -57,13 +57,13 @@ def build_cell(
                     dtype=dtype,
                 )
             case "elman":
-                return Elman(size, config.hidden_size, device=device, dtype=dtype)
+                return ElmanCell(size, config.hidden_size, device=device, dtype=dtype)
             case "gru":
-                return GRU(size, config.hidden_size, device=device, dtype=dtype)
+                return GRUCell(size, config.hidden_size, device=device, dtype=dtype)
             case "lstm":
-                return LSTM(size, config.hidden_size, device=device, dtype=dtype)
+                return LSTMCell(size, config.hidden_size, device=device, dtype=dtype)
             case "clockwork":
-                return Clockwork(size, config.hidden_size, device=device, dtype=dtype)
+                return ClockworkCell(size, config.hidden_size, device=device, dtype=dtype)
         raise ValueError(f"cell is {config.name!r}; expected gatel0rd, elman, gru, lstm or clockwork")
 
     cells: list[Cell] = []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gatel0rd.engine.program import Builder, Value
+from gatel0rd.engine.builder import Builder, ProgramModule
+from gatel0rd.engine.program import Value
 
 State = tuple[Tensor, ...]
 """A cell's state: tensors with the batch first. Cells with more than one tensor use a NamedTuple."""
@@ -34,7 +35,7 @@ class ProgramStep(NamedTuple):
     gates: Value | None
 
 
-class Cell(nn.Module, ABC):
+class Cell(ProgramModule):
     """One step of a recurrent network. Time, resets and lengths are the business of :mod:`gatel0rd.nn.unroll`.
 
     Attributes:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gatel0rd.engine.program import Builder, Value
+from gatel0rd.engine.builder import Builder
+from gatel0rd.engine.program import Value
 from gatel0rd.nn.cells.base import ProgramStep, State, Step, Values
 from gatel0rd.nn.cells.torch_like import TorchLikeCell
 
@@ -20,7 +21,7 @@ class ClockworkState(NamedTuple):
     clock: Tensor
 
 
-class Clockwork(TorchLikeCell):
+class ClockworkCell(TorchLikeCell):
     """Module i is updated, as in an Elman network, when the clock is a multiple of its period; else it holds.
 
     Connections run from slower modules to faster (and equally fast) ones only. Units are shared out as evenly as

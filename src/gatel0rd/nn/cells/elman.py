@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatel0rd.engine.program import Builder, Value
+from gatel0rd.engine.builder import Builder
+from gatel0rd.engine.program import Value
 from gatel0rd.nn.cells.base import ProgramStep, State, Step, Values
 from gatel0rd.nn.cells.torch_like import TorchLikeCell
 
 
-class Elman(TorchLikeCell):
+class ElmanCell(TorchLikeCell):
     """h_t = tanh(W_ih·x_t + b_ih + W_hh·h_{t-1} + b_hh), as ``nn.RNNCell``."""
 
     def __init__(self, input_size: int, hidden_size: int, **options: Any) -> None:

@@ -7,15 +7,16 @@ from collections.abc import Hashable
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.engine.program import Builder, Value
+from gatel0rd.engine.builder import Builder
+from gatel0rd.engine.program import Value
 from gatel0rd.nn.cells.base import Cell, ProgramStep, State, Step, Values
 from gatel0rd.nn.config import GateName
 from gatel0rd.nn.functional import GATES
 from gatel0rd.nn.mlp import fan_in_widths, reset_linear, tanh_mlp
 
 
-class GateL0RD(Cell):
-    r"""One step of GateL0RD.
+class GateL0RDCore(Cell):
+    r"""One step of GateL0RD: what :class:`gatel0rd.nn.GateL0RD` and :class:`gatel0rd.nn.GateL0RDCell` are made of.
 
     .. math::
         s_t &= g(x_t, h_{t-1}) + ε,  ε ~ N(0, noise_std²)      (Eqs. 6, 10)

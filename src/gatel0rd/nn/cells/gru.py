@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatel0rd.engine.program import Builder, Value
+from gatel0rd.engine.builder import Builder
+from gatel0rd.engine.program import Value
 from gatel0rd.nn.cells.base import ProgramStep, State, Step, Values
 from gatel0rd.nn.cells.torch_like import TorchLikeCell
 
 
-class GRU(TorchLikeCell):
+class GRUCell(TorchLikeCell):
     """As ``nn.GRUCell``.
 
     r = σ(x_r + h_r),  z = σ(x_z + h_z),  n = tanh(x_n + r·h_n),  h_t = (1 - z)·n + z·h_{t-1}

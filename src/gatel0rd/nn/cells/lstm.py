@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gatel0rd.engine.program import Builder, Value
+from gatel0rd.engine.builder import Builder
+from gatel0rd.engine.program import Value
 from gatel0rd.nn.cells.base import ProgramStep, State, Step, Values
 from gatel0rd.nn.cells.torch_like import TorchLikeCell
 
@@ -19,7 +20,7 @@ class LSTMState(NamedTuple):
     c: Tensor
 
 
-class LSTM(TorchLikeCell):
+class LSTMCell(TorchLikeCell):
     """As ``nn.LSTMCell``.
 
     c_t = σ(f)·c_{t-1} + σ(i)·tanh(g),  h_t = σ(o)·tanh(c_t)  with i, f, g, o the rows of the summed projections.

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatel0rd.engine.program import Builder, Value
+from gatel0rd.engine.builder import Builder
+from gatel0rd.engine.program import Value
 from gatel0rd.nn.cells.base import Cell, ProgramStep, State, Step, Values
 
 T = TypeVar("T")

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatel0rd.engine.program import Activation, Builder, Value
+from gatel0rd.engine.builder import Builder
+from gatel0rd.engine.program import Activation, Value
 from gatel0rd.nn.cells.base import Cell, State
 from gatel0rd.nn.mlp import uniform_
 

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
 
+from gatel0rd.files import exclusive
 from gatel0rd.paper.agents import AgentRun
 from gatel0rd.paper.executors.config import ExecutorConfig
 from gatel0rd.paper.plan import AnyRun, estimated_planning_seconds, estimated_seconds, is_finished, is_planned
@@ -78,8 +79,6 @@ class Work:
 
     def do(self, run: AnyRun, tell: Callable[[str, Any], None]) -> None:
         """Train and plan; ``tell`` hears of each epoch as ``progressed`` and of each control step as ``planned``."""
-        from gatel0rd.paper.execute import exclusive
-
         with exclusive(self.out / run.directory_name, self.patience):
             pass
         if isinstance(run, AgentRun):
