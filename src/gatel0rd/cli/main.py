@@ -503,6 +503,7 @@ def fit(
     seed: int = 0,
 ) -> None:
     """Fit a model with a readable memory to recordings of your own, after a preview of what was understood."""
+    from gatel0rd.models.io import save_fitted
     from gatel0rd.recordings.config import FitConfig
     from gatel0rd.recordings.fit import fit as make
     from gatel0rd.recordings.reading import Layout, read_recordings
@@ -546,7 +547,7 @@ def fit(
         fitted = make(recordings, config, out, on_round=on_round)
     wide = any(note.startswith("read as wide") for note in recordings.notes)
     info = {**fitted.info, "layout": {"sequence": sequence, "time": time, "wide": wide}}
-    replace(fitted, info=info).save(out)
+    save_fitted(out, replace(fitted, info=info))
     console.print(
         f"validation error {info['error']:.3g} of the variance, {info['persistence_error']:.3g} if nothing changed; "
         f"best of {info['rounds']} rounds, {duration(info['seconds'])}",
@@ -575,12 +576,12 @@ def segment(
 ) -> None:
     """Find the events of sequences: when the model's memory changes, in which dimension, and how strongly."""
     from gatel0rd.files import check_writable
-    from gatel0rd.models.fitted import load
+    from gatel0rd.models.io import load_fitted
     from gatel0rd.recordings.segmenter import segment as find_segments
     from gatel0rd.recordings.segmenter import write_events
 
     check_writable(out)
-    fitted = load(model)
+    fitted = load_fitted(model)
     found = find_segments(fitted, recordings_for(fitted, data, sequence=sequence, time=time), apart=apart)
     write_events(found, out)
     events, cuts = sum(len(entry.events) for entry in found), sum(len(entry.boundaries) for entry in found)
@@ -637,14 +638,14 @@ def explore(
     """Look at sequences, predictions, memory, gates and events in a browser, and drive the paper's worlds live."""
     from gatel0rd.explore import save_page, serve
     from gatel0rd.files import check_writable
-    from gatel0rd.models.fitted import load
+    from gatel0rd.models.io import load_fitted
 
     *given, last = [str(path) for path in models] or [""]
     if data is None and given and not Path(last).is_dir():
         models, data = models[:-1], last
     if not models:
         raise ValueError("no model was given; expected directories that `gatel0rd fit` or `gatel0rd run` left")
-    loaded = [(path.name or str(path), load(path)) for path in models]
+    loaded = [(path.name or str(path), load_fitted(path)) for path in models]
     recordings = None if data is None else recordings_for(loaded[0][1], data, sequence=sequence, time=time)
     if save is not None:
         check_writable(save)
@@ -667,9 +668,9 @@ def export(
 ) -> None:
     """Write a model for other software: a single step, its first state, and whole sequences."""
     from gatel0rd.integrations.onnx import export_onnx
-    from gatel0rd.models.fitted import load
+    from gatel0rd.models.io import load_fitted
 
-    for path in export_onnx(load(model), model / to if out is None else out):
+    for path in export_onnx(load_fitted(model), model / to if out is None else out):
         console.print(f"wrote {path}")
 
 
