@@ -18,7 +18,7 @@ from gatel0rd.training import TrainingError
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo import AgentTrainer, Learner, RolloutCollector, fitting_agent, generalized_advantages
 from gatel0rd.training.ppo.chunks import ChunkBatch, chunk_batches, chunk_starts, run_chunks
-from gatel0rd.training.ppo.loss import loss_gradients, loss_terms
+from gatel0rd.training.ppo.loss import StoredSteps, loss_gradients, loss_terms
 from gatel0rd.training.vector_env import make_vector_env
 
 CELLS = ("gatel0rd", "lstm", "gru", "elman", "clockwork")
@@ -303,7 +303,7 @@ def test_the_loss_by_hand():
     old = now - torch.log(torch.tensor([[1.5, 1.0], [0.5, 1.1]]))  # ratios
     advantages = torch.tensor([[1.0, 2.0], [-3.0, -4.0]])
     old_values = output.values.detach() - torch.tensor([[0.5, 0.1], [-0.5, 0.0]])
-    terms = loss_terms(output, actions, old, old_values, advantages, SMALL)
+    terms = loss_terms(output, StoredSteps(actions, old, old_values, advantages), SMALL)
     kept = [1.2 * 1.0, 1.0 * 2.0, 0.8 * -3.0, 1.1 * -4.0]
     assert terms.policy.item() == pytest.approx(-sum(kept) / 4, rel=1e-5)
     returns = old_values + advantages
@@ -311,9 +311,11 @@ def test_the_loss_by_hand():
     clipped = (old_values + torch.tensor([[0.2, 0.1], [-0.2, 0.0]]) - returns).square()
     assert terms.value.item() == pytest.approx(torch.maximum(plain, clipped).mean().item(), rel=1e-5)
     assert terms.clipped.item() == 0.5
-    free = loss_terms(output, actions, old, old_values, advantages, replace(SMALL, clip_values=False))
+    free = loss_terms(output, StoredSteps(actions, old, old_values, advantages), replace(SMALL, clip_values=False))
     assert free.value.item() == pytest.approx(plain.mean().item(), rel=1e-5)
-    scaled = loss_terms(output, actions, now, old_values, advantages, replace(SMALL, normalize_advantages=True))
+    scaled = loss_terms(
+        output, StoredSteps(actions, now, old_values, advantages), replace(SMALL, normalize_advantages=True)
+    )
     assert scaled.policy.item() == pytest.approx(0.0, abs=1e-6)  # ratios are 1, and the mean of advantages is 0
     total = terms.total(replace(SMALL, vf_coef=2.0, ent_coef=3.0, sparsity_weight=5.0))
     assert total.item() == pytest.approx(
@@ -335,10 +337,10 @@ def test_the_gradients_by_hand_are_autograds(options):
     advantages = torch.randn(5, 3, generator=generator)
     advantages[0, 0], old[0, 0] = 0.0, output.policy.log_prob(actions)[0, 0].detach()  # ties
     old_values[1, 1] = output.values[1, 1].detach()
-    expected = loss_terms(output, actions, old, old_values, advantages, config)
+    expected = loss_terms(output, StoredSteps(actions, old, old_values, advantages), config)
     tensors = [output.policy.log_probs, output.values, output.gates]
     theirs = torch.autograd.grad(expected.total(config), tensors, allow_unused=True)
-    terms, gradients = loss_gradients(output, actions, old, old_values, advantages, config)
+    terms, gradients = loss_gradients(output, StoredSteps(actions, old, old_values, advantages), config)
     for field in ("policy", "value", "entropy", "sparsity", "open_rate", "clipped"):
         torch.testing.assert_close(getattr(terms, field), getattr(expected, field).detach())
     for name, gradient in zip(("log_probs", "values", "gates"), theirs, strict=True):

@@ -15,7 +15,7 @@ from gatel0rd.training.adam import AdamState, read_adam, restore_adam
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo.advantages import generalized_advantages
 from gatel0rd.training.ppo.chunks import chunk_batches, run_chunks
-from gatel0rd.training.ppo.loss import LossTerms, backward
+from gatel0rd.training.ppo.loss import LossTerms, StoredSteps, backward
 from gatel0rd.training.ppo.rollout import RolloutBuffer
 
 
@@ -52,14 +52,8 @@ class Learner:
                     assert agent.memory is not None
                     noise = agent.memory.sample_noise(config.chunk, noise.shape[1], noise, generator)
                 output = run_chunks(agent, rollout, batch, noise=noise, refresh=config.refresh_memories)
-                terms = backward(
-                    output,
-                    batch.select(rollout.actions),
-                    batch.select(rollout.log_probs),
-                    batch.select(rollout.values),
-                    batch.select(advantages),
-                    config,
-                )
+                tensors = (rollout.actions, rollout.log_probs, rollout.values, advantages)
+                terms = backward(output, StoredSteps(*map(batch.select, tensors)), config)
                 norms.append(self._descend())
                 found.append(torch.stack([getattr(terms, field.name).detach() for field in fields(terms)]))
         means = torch.stack(found).mean(dim=0).tolist()

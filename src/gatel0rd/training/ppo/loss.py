@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,6 +12,15 @@ from gatel0rd.models.actor_critic import ActorCriticOutput, Categorical
 from gatel0rd.nn.functional import l0_penalty, open_rate
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo.advantages import normalize_advantages
+
+
+class StoredSteps(NamedTuple):
+    """Steps of a rollout as they were when the agent acted, [T, B] each (actions may be [T, B, A])."""
+
+    actions: Tensor
+    log_probs: Tensor
+    values: Tensor
+    advantages: Tensor
 
 
 @dataclass
@@ -34,20 +44,11 @@ class LossTerms:
         )
 
 
-def loss_terms(
-    output: ActorCriticOutput,
-    actions: Tensor,
-    old_log_probabilities: Tensor,
-    old_values: Tensor,
-    advantages: Tensor,
-    config: PPOConfig,
-) -> LossTerms:
-    """PPO's clipped objective, the (clipped) squared error of values, the entropy, and the share of open gates.
-
-    Shape: [T, B] each.
-    """
+def loss_terms(output: ActorCriticOutput, stored: StoredSteps, config: PPOConfig) -> LossTerms:
+    """PPO's clipped objective, the (clipped) squared error of values, the entropy, and the share of open gates."""
+    actions, old_log_probs, old_values, advantages = stored
     used = normalize_advantages(advantages) if config.normalize_advantages else advantages
-    ratio = (output.policy.log_prob(actions) - old_log_probabilities).exp()
+    ratio = (output.policy.log_prob(actions) - old_log_probs).exp()
     cut = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
     returns = old_values + advantages
     error = (output.values - returns).square()
@@ -68,12 +69,7 @@ def loss_terms(
 
 @torch.no_grad()
 def loss_gradients(
-    output: ActorCriticOutput,
-    actions: Tensor,
-    old_log_probabilities: Tensor,
-    old_values: Tensor,
-    advantages: Tensor,
-    config: PPOConfig,
+    output: ActorCriticOutput, stored: StoredSteps, config: PPOConfig
 ) -> tuple[LossTerms, dict[str, Tensor]]:
     """:func:`loss_terms` of an agent with categorical actions, with the gradients of their total, written down by hand.
 
@@ -81,9 +77,10 @@ def loss_gradients(
     the log-probabilities [T, B, A], the values [T, B] and the gates [T, B, G].
     """
     assert isinstance(output.policy, Categorical)
+    actions, old_log_probs, old_values, advantages = stored
     log_probs, count = output.policy.log_probs, actions.numel()
     used = normalize_advantages(advantages) if config.normalize_advantages else advantages
-    ratio = (output.policy.log_prob(actions) - old_log_probabilities).exp_()
+    ratio = (output.policy.log_prob(actions) - old_log_probs).exp_()
     cut = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
     gain, cut_gain = ratio * used, cut * used
     probabilities = log_probs.exp()
@@ -122,21 +119,13 @@ def loss_gradients(
     return terms, gradients
 
 
-def backward(
-    output: ActorCriticOutput,
-    actions: Tensor,
-    old_log_probabilities: Tensor,
-    old_values: Tensor,
-    advantages: Tensor,
-    config: PPOConfig,
-) -> LossTerms:
+def backward(output: ActorCriticOutput, stored: StoredSteps, config: PPOConfig) -> LossTerms:
     """Add the gradients of the loss to those of the parameters."""
-    batch = (actions, old_log_probabilities, old_values, advantages)
     if not isinstance(output.policy, Categorical):
-        terms = loss_terms(output, *batch, config)
+        terms = loss_terms(output, stored, config)
         terms.total(config).backward()
         return terms
-    terms, gradients = loss_gradients(output, *batch, config)
+    terms, gradients = loss_gradients(output, stored, config)
     tensors = {"log_probs": output.policy.log_probs, "values": output.values}
     if output.gates is not None:
         tensors["gates"] = output.gates
