@@ -13,35 +13,33 @@ from torch import Tensor, nn
 
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.nn.config import CellConfig, CellName
-from gatel0rd.nn.functional import generalized_advantages
-from gatel0rd.training.agents import describe
 from gatel0rd.training.config import PPOConfig
-from gatel0rd.training.ppo import Actor, Learner
-from gatel0rd.training.vector_env import BackendName, Vector, make_vector
+from gatel0rd.training.ppo import Learner, RolloutCollector, fitting_agent, generalized_advantages
+from gatel0rd.training.vector_env import BackendName, VectorEnv, make_vector_env
 
 ENVIRONMENT = "MiniGrid-DoorKey-8x8-v0"
 CONFIG = PPOConfig()
 Work = Callable[[], object]
 
 
-def agent_at_work(backend: BackendName, cell: CellName) -> tuple[Actor, Learner, torch.Generator]:
+def agent_at_work(backend: BackendName, cell: CellName) -> tuple[RolloutCollector, Learner, torch.Generator]:
     """Our agent in its environments, and who improves it."""
-    vector = make_vector(ENVIRONMENT, CONFIG.environments, backend=backend)
-    agent = ActorCritic(replace(describe(vector), cell=CellConfig(name=cell, hidden_size=64)))
-    return Actor(agent, vector, seed=0), Learner(agent, CONFIG), torch.Generator().manual_seed(0)
+    envs = make_vector_env(ENVIRONMENT, CONFIG.environments, backend=backend)
+    agent = ActorCritic(replace(fitting_agent(envs), cell=CellConfig(name=cell, hidden_size=64)))
+    return RolloutCollector(agent, envs, seed=0), Learner(agent, CONFIG), torch.Generator().manual_seed(0)
 
 
 def ours(backend: BackendName, cell: CellName = "lstm") -> Work:
     """Our loop: one rollout and its update."""
-    actor, learner, generator = agent_at_work(backend, cell)
-    return lambda: learner.update(actor.collect(CONFIG, generator)[0], generator)
+    collector, learner, generator = agent_at_work(backend, cell)
+    return lambda: learner.update(collector.collect(CONFIG, generator)[0], generator)
 
 
 def shares(backend: BackendName, cell: CellName = "lstm", rounds: int = 8) -> dict[str, float]:
     """Where our time goes: shares of environments, the rest of acting, and the update."""
-    actor, learner, generator = agent_at_work(backend, cell)
+    collector, learner, generator = agent_at_work(backend, cell)
     spent = {"environments": 0.0, "collect": 0.0, "update": 0.0}
-    step = actor.vector.step
+    step = collector.envs.step
 
     def timed(actions: Any) -> Any:
         began = time.perf_counter()
@@ -49,12 +47,12 @@ def shares(backend: BackendName, cell: CellName = "lstm", rounds: int = 8) -> di
         spent["environments"] += time.perf_counter() - began
         return result
 
-    actor.vector.step = timed  # type: ignore[method-assign]
+    collector.envs.step = timed  # type: ignore[method-assign]
     for number in range(rounds):
         if number == 2:
             spent = dict.fromkeys(spent, 0.0)
         began = time.perf_counter()
-        rollout, _ = actor.collect(CONFIG, generator)
+        rollout, _ = collector.collect(CONFIG, generator)
         collected = time.perf_counter()
         learner.update(rollout, generator)
         spent["collect"] += collected - began
@@ -88,27 +86,27 @@ def sb3_contrib(backend: BackendName, *, shared: bool = False) -> Work:
     class Environments(VecEnv):
         """Our vector environments as theirs."""
 
-        def __init__(self, vector: Vector) -> None:
+        def __init__(self, envs: VectorEnv) -> None:
             import gymnasium
 
-            space = gymnasium.spaces.Box(0, 255, vector.observation_shape, np.float32)
-            super().__init__(vector.count, space, vector.action_space)
-            self.vector = vector
+            space = gymnasium.spaces.Box(0, 255, envs.observation_shape, np.float32)
+            super().__init__(envs.num_envs, space, envs.action_space)
+            self.envs = envs
 
         def reset(self) -> Any:
-            return self.vector.reset(0).astype(np.float32)
+            return self.envs.reset(0).astype(np.float32)
 
         def step_async(self, actions: Any) -> None:
             self.actions = actions
 
         def step_wait(self) -> Any:
-            steps = self.vector.step(self.actions)
-            over = steps.terminated | steps.truncated
+            steps = self.envs.step(self.actions)
+            over = steps.terminations | steps.truncations
             infos: list[dict[str, Any]] = [{} for _ in over]
             for index in np.flatnonzero(over):
                 infos[index] = {
-                    "terminal_observation": steps.led_to[index].astype(np.float32),
-                    "TimeLimit.truncated": bool(steps.truncated[index]),
+                    "terminal_observation": steps.final_observations[index].astype(np.float32),
+                    "TimeLimit.truncated": bool(steps.truncations[index]),
                 }
             return steps.observations.astype(np.float32), steps.rewards, over, infos
 
@@ -126,7 +124,7 @@ def sb3_contrib(backend: BackendName, *, shared: bool = False) -> Work:
 
     model = RecurrentPPO(
         "MlpLstmPolicy",
-        Environments(make_vector(ENVIRONMENT, CONFIG.environments, backend=backend)),
+        Environments(make_vector_env(ENVIRONMENT, CONFIG.environments, backend=backend)),
         learning_rate=CONFIG.learning_rate,
         n_steps=CONFIG.steps,
         batch_size=CONFIG.batch_size,
@@ -167,8 +165,8 @@ class StepByStep(nn.Module):
         self.actor = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 7))
         self.critic = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
         self.optimizer = torch.optim.Adam(self.parameters(), lr=CONFIG.learning_rate, eps=CONFIG.epsilon)
-        self.vector = make_vector(ENVIRONMENT, CONFIG.environments, backend=backend)
-        self.seen = torch.from_numpy(self.vector.reset(0)).float()
+        self.envs = make_vector_env(ENVIRONMENT, CONFIG.environments, backend=backend)
+        self.seen = torch.from_numpy(self.envs.reset(0)).float()
         self.remembered, self.alive = torch.zeros(CONFIG.environments, 128), torch.ones(CONFIG.environments)
 
     def forward(self, images: Tensor, memory: Tensor) -> tuple[torch.distributions.Categorical, Tensor, Tensor]:
@@ -183,8 +181,8 @@ class StepByStep(nn.Module):
             for _ in range(CONFIG.steps):
                 policy, value, following = self(self.seen, self.remembered * self.alive[:, None])
                 action = policy.sample()
-                steps = self.vector.step(action.numpy())
-                over = torch.from_numpy(steps.terminated | steps.truncated)
+                steps = self.envs.step(action.numpy())
+                over = torch.from_numpy(steps.terminations | steps.truncations)
                 reward = torch.from_numpy(steps.rewards)
                 kept.append(
                     (self.seen, self.remembered, self.alive, action, policy.log_prob(action), value, reward, over)
@@ -197,7 +195,7 @@ class StepByStep(nn.Module):
         )
         next_values = torch.cat([values[1:], last[None]]) * ~ends
         advantages = generalized_advantages(
-            rewards, values, next_values, ends, discount=CONFIG.discount, trace=CONFIG.trace
+            rewards, values, next_values, ends, gamma=CONFIG.gamma, gae_lambda=CONFIG.gae_lambda
         )
         for epoch in range(CONFIG.epochs):
             first = CONFIG.chunk // 2 * (epoch % 2)
@@ -210,12 +208,12 @@ class StepByStep(nn.Module):
                     now = (time + step, column)
                     policy, value, memory = self(seen[now], memory * alive[now][:, None])
                     ratio = (policy.log_prob(actions[now]) - old[now]).exp()
-                    cut = ratio.clamp(1 - CONFIG.clip, 1 + CONFIG.clip)
+                    cut = ratio.clamp(1 - CONFIG.clip_coef, 1 + CONFIG.clip_coef)
                     gain = torch.minimum(ratio * advantages[now], cut * advantages[now]).mean()
-                    near = values[now] + (value - values[now]).clamp(-CONFIG.clip, CONFIG.clip)
+                    near = values[now] + (value - values[now]).clamp(-CONFIG.clip_coef, CONFIG.clip_coef)
                     goal = values[now] + advantages[now]
                     error = torch.maximum((value - goal).square(), (near - goal).square()).mean()
-                    loss = loss - gain + CONFIG.value_weight * error - CONFIG.entropy_weight * policy.entropy().mean()
+                    loss = loss - gain + CONFIG.vf_coef * error - CONFIG.ent_coef * policy.entropy().mean()
                     if step < CONFIG.chunk - 1:
                         memories[time + step + 1, column] = memory.detach()
                 self.optimizer.zero_grad()

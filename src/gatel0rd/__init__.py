@@ -7,13 +7,15 @@ The names below are loaded when first used, so that ``import gatel0rd`` and the 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gatel0rd.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from gatel0rd.models import WorldModel, load_model, save_model
     from gatel0rd.models.config import WorldModelConfig
-    from gatel0rd.models.fitted import load
+    from gatel0rd.models.io import load_fitted as load
+    from gatel0rd.models.io import load_model, save_model
+    from gatel0rd.models.world_model import WorldModel
     from gatel0rd.nn.config import CellConfig
     from gatel0rd.nn.functional import l0_penalty, l1_penalty, l2_penalty, retanh
     from gatel0rd.nn.layer import GateL0RD, GateL0RDCell
@@ -21,23 +23,6 @@ if TYPE_CHECKING:
     from gatel0rd.training.config import TrainConfig
 
 __version__ = "0.1.0"
-
-_HOMES = {
-    "CellConfig": "nn.config",
-    "EventSegmenter": "recordings.segmenter",
-    "GateL0RD": "nn.layer",
-    "GateL0RDCell": "nn.layer",
-    "TrainConfig": "training.config",
-    "WorldModel": "models",
-    "WorldModelConfig": "models.config",
-    "l0_penalty": "nn.functional",
-    "l1_penalty": "nn.functional",
-    "l2_penalty": "nn.functional",
-    "load": "models.fitted",
-    "load_model": "models",
-    "retanh": "nn.functional",
-    "save_model": "models",
-}
 
 __all__ = [
     "CellConfig",
@@ -57,12 +42,23 @@ __all__ = [
     "save_model",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'gatel0rd' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"gatel0rd.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = load_lazily(
+    __name__,
+    {
+        "CellConfig": "nn.config",
+        "EventSegmenter": "recordings.segmenter",
+        "GateL0RD": "nn.layer",
+        "GateL0RDCell": "nn.layer",
+        "TrainConfig": "training.config",
+        "WorldModel": "models.world_model",
+        "WorldModelConfig": "models.config",
+        "l0_penalty": "nn.functional",
+        "l1_penalty": "nn.functional",
+        "l2_penalty": "nn.functional",
+        "load": "models.io:load_fitted",
+        "load_model": "models.io",
+        "retanh": "nn.functional",
+        "save_model": "models.io",
+    },
+    plain=("__version__",),
+)

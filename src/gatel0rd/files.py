@@ -38,6 +38,18 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Bring new and renamed entries of a directory to the disk, so that they survive a power cut in order."""
+    if os.name == "nt":  # Windows has no handles of directories
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def check_writable(path: Path) -> None:
@@ -113,6 +125,17 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], *, kind:
     write_atomically(path, save(contiguous, metadata=header))
 
 
+def read_header(path: Path) -> tuple[str, dict[str, Any]]:
+    """Kind and metadata of a file that :func:`save_arrays` wrote, without reading its arrays."""
+    if not path.is_file():
+        raise FileError(f"there is no file {path}")
+    try:
+        with safe_open(path, framework="np") as file:
+            return _parse_header(path, file.metadata())
+    except (SafetensorError, OSError) as error:
+        raise FileError(f"{path} is truncated or not a file of gatel0rd ({error})") from error
+
+
 def load_arrays(path: Path, *, kind: str) -> tuple[Arrays, dict[str, Any]]:
     """Read what :func:`save_arrays` wrote; a damaged file or one of another kind is a :class:`FileError`."""
     if not path.is_file():
@@ -120,9 +143,9 @@ def load_arrays(path: Path, *, kind: str) -> tuple[Arrays, dict[str, Any]]:
     try:
         with safe_open(path, framework="np") as file:
             header = file.metadata() or {}
-            found = header.get("kind", "a safetensors file of other software")
-            if found != f"gatel0rd {kind}":
-                raise FileError(f"{path} is {found}; expected a gatel0rd {kind}")
+            found, metadata = _parse_header(path, header)
+            if found != kind:
+                raise FileError(f"{path} is gatel0rd {found}; expected a gatel0rd {kind}")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise FileError(f"{path} is truncated or not a {kind} file ({error}); make it again or restore it") from error
@@ -130,4 +153,17 @@ def load_arrays(path: Path, *, kind: str) -> tuple[Arrays, dict[str, Any]]:
         raise FileError(
             f"{path} is damaged: its content does not match the checksum inside; make it again or restore it"
         )
-    return arrays, json.loads(header["metadata"])
+    return arrays, metadata
+
+
+def _parse_header(path: Path, header: Mapping[str, str] | None) -> tuple[str, dict[str, Any]]:
+    owner, _, kind = (header or {}).get("kind", "").partition(" ")
+    if header is None or owner != "gatel0rd":
+        raise FileError(f"{path} is a safetensors file of other software; expected one that gatel0rd wrote")
+    try:
+        metadata: dict[str, Any] = json.loads(header["metadata"])
+    except (KeyError, ValueError) as error:
+        raise FileError(f"{path} is damaged: its metadata cannot be read; make it again or restore it") from error
+    if "sha256" not in header:
+        raise FileError(f"{path} is damaged: it has no checksum; make it again or restore it")
+    return kind, metadata

@@ -14,7 +14,7 @@ from gatel0rd.explore import make_app, save_page
 from gatel0rd.explore.models import prepare_models
 from gatel0rd.explore.views import list_events
 from gatel0rd.models import WorldModel
-from gatel0rd.models.fitted import unscaled
+from gatel0rd.models.fitted import wrap_model
 from gatel0rd.nn.config import CellConfig
 
 pytestmark = pytest.mark.browser
@@ -26,7 +26,7 @@ def models():
     trained = gatel0rd.load(TRAINED)
     peer = WorldModel(replace(trained.model.config, cell=CellConfig(name="gru", hidden_size=5)))
     peer.reset_parameters(torch.Generator().manual_seed(2))
-    return [("ours", trained), ("peer", unscaled(peer, info=trained.info))]
+    return [("ours", trained), ("peer", wrap_model(peer, info=trained.info))]
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def data(fitted: FittedModel, steps: int = T, batch: int = B) -> dict[str, np.nd
     for name, scaling in (("observations", fitted.observation_scaling), ("actions", fitted.action_scaling)):
         size = len(scaling.offset)
         if size:
-            made[name] = scaling.back(generator.normal(size=(steps, batch, size)).astype(np.float32))
+            made[name] = scaling.inverse_transform(generator.normal(size=(steps, batch, size)).astype(np.float32))
     return made
 
 
@@ -99,8 +99,8 @@ def model_inputs(fitted: FittedModel, inputs: dict[str, np.ndarray]) -> tuple[to
     observations = inputs["observations"]
     actions = inputs.get("actions", np.zeros((*observations.shape[:2], 0), np.float32))
     return (
-        torch.from_numpy(fitted.observation_scaling.there(observations)),
-        torch.from_numpy(fitted.action_scaling.there(actions)),
+        torch.from_numpy(fitted.observation_scaling.transform(observations)),
+        torch.from_numpy(fitted.action_scaling.transform(actions)),
     )
 
 
@@ -137,7 +137,7 @@ def test_step_is_the_models_step(cell, tmp_path):
             states = {f"state_{index}": part.numpy() for index, part in enumerate(state)}
             found = evaluate(tmp_path / "step.onnx", {**now(inputs, time), **states})
             prediction, state, gates = fitted.model.step(state, observations[time], actions[time])
-            expected = {"prediction": fitted.observation_scaling.back(prediction.numpy())}
+            expected = {"prediction": fitted.observation_scaling.inverse_transform(prediction.numpy())}
             expected |= {f"next_state_{index}": part.numpy() for index, part in enumerate(state)}
             expected["latents"] = fitted.model.core.latents(state).numpy()
             assert_same(found, expected if gates is None else {**expected, "gates": gates.numpy()})

@@ -12,8 +12,9 @@ import torch
 from gatel0rd.cli.main import main
 from gatel0rd.config import from_json, to_json
 from gatel0rd.files import FileError
+from gatel0rd.models.io import load_agent
 from gatel0rd.paper.agents import AgentRun
-from gatel0rd.paper.execute_agent import evaluate_agent, execute_agent, learning_curves, load_agent, plan_single
+from gatel0rd.paper.execute_agent import evaluate_agent, execute_agent, learning_curves, plan_single
 from gatel0rd.paper.executors.config import ExecutorConfig
 from gatel0rd.paper.executors.local import Work, remaining_seconds, run_all
 from gatel0rd.paper.plan import find, plan
@@ -56,7 +57,7 @@ def out(tmp_path_factory):
 )
 def test_every_experiment_runs_and_reports(experiment_id, preset, out, monkeypatch):
     experiment = find(experiment_id)
-    monkeypatch.setattr("gatel0rd.training.agents.TRIALS_AT_ONCE", 2)
+    monkeypatch.setattr("gatel0rd.training.ppo.evaluation.ENVIRONMENTS_AT_ONCE", 2)
     runs = plan(experiment, profile="smoke", seeds=[0], preset=preset)
     work, display = Work(out=out), Silent()
     missing = [run for run in runs if remaining_seconds(run, work) > 0]
@@ -237,13 +238,13 @@ def test_an_agent_for_images_is_refused_elsewhere(trained):
 
 
 def test_trials_count_every_environments_share(trained):
-    from gatel0rd.training.agents import try_out
-    from gatel0rd.training.vector_env import make_vector
+    from gatel0rd.training.ppo import play_episodes
+    from gatel0rd.training.vector_env import make_vector_env
 
     agent, _ = load_agent(trained / "agent.safetensors")
     ended = []
-    with make_vector("MiniGrid-Empty-5x5-v0", 3, backend="gymnasium") as vector:
-        played = try_out(agent, vector, episodes=7, seed=1, on_step=ended.append)
+    with make_vector_env("MiniGrid-Empty-5x5-v0", 3, backend="gymnasium") as envs:
+        played = play_episodes(agent, envs, episodes=7, seed=1, on_step=ended.append)
     assert len(played.returns) == len(played.lengths) == 7 == ended[-1]
     assert np.array_equal(np.array(played.returns) > 0, played.rewarded)
     assert torch.is_grad_enabled() and replace(agent.config) == agent.config

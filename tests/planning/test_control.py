@@ -12,8 +12,8 @@ from gatel0rd.models import WorldModel
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.planning import ICEMConfig
-from gatel0rd.planning.control import control
 from gatel0rd.planning.foresight import LearnedForesight, TrueForesight
+from gatel0rd.planning.mpc import control
 from gatel0rd.worlds.robot_remote_control import env as rooms
 from gatel0rd.worlds.robot_remote_control.task import RemoteControl
 from gatel0rd.worlds.shepherd.env import Shepherd

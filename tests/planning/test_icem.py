@@ -36,8 +36,8 @@ def test_noise_has_unit_variance_and_the_slope_of_its_exponent():
 def test_impossible_noise_is_an_error():
     with pytest.raises(ValueError, match="the last entry is the number of steps"):
         colored_noise(1.0, (3, 0), np.random.default_rng(0))
-    with pytest.raises(ValueError, match="initial_deviation is inf; expected a finite number above 0"):
-        ICEMConfig(initial_deviation=np.inf)
+    with pytest.raises(ValueError, match="initial_std is inf; expected a finite number above 0"):
+        ICEMConfig(initial_std=np.inf)
     with pytest.raises(ValueError, match="there is no generator; expected one for every episode"):
         ICEM(-np.ones(2), np.ones(2), generator=[])
     with pytest.raises(ValueError, match="exponent is -1; expected a finite number of at least 0"):
@@ -65,7 +65,7 @@ def seen_by(config, steps=1, **options):
     return asked, actions, chosen
 
 
-def test_elites_are_kept_shifted_and_not_judged_twice_in_a_step():
+def test_elites_are_kept_shifted_and_not_evaluated_twice_in_a_step():
     asked, _, _ = seen_by(SMALL, steps=2)
     assert [part.shape for part in asked[:3]] == [(1, 40, 7, 2), (1, 32, 7, 2), (1, 25, 7, 2)]
     assert asked[3].shape == (1, 41, 7, 2)  # one elite of the step before: int(0.3 * 5)
@@ -83,7 +83,7 @@ def test_the_mean_is_tried_last_and_moves_with_momentum():
     expected = 0.75 * elites.mean(axis=0)
     np.testing.assert_allclose(chosen.mean[0, :-1], expected[1:])
     np.testing.assert_allclose(chosen.mean[0, -1], expected[-1])
-    np.testing.assert_allclose(chosen.deviation, 0.5)
+    np.testing.assert_allclose(chosen.std, 0.5)
 
 
 def test_the_first_action_of_the_best_sequence_is_executed():
@@ -101,7 +101,7 @@ def test_plain_cem_and_random_shooting():
     assert not np.array_equal(chosen.planned[:, 0], chosen.elites[:, 0, 0])  # the mean is executed, not the best
     asked, actions, chosen = seen_by(random_shooting(SMALL), steps=3)
     assert [part.shape[1] for part in asked] == [97] * 3
-    assert (chosen.mean == 0).all() and (chosen.deviation == 0.5).all()  # nothing is learned from step to step
+    assert (chosen.mean == 0).all() and (chosen.std == 0.5).all()  # nothing is learned from step to step
     assert np.array_equal(actions[-1], chosen.elites[:, 0, 0])
 
 
@@ -111,7 +111,7 @@ def test_elites_can_be_kept_and_shifted_apart():
         return [part.shape[1] for part in asked]
 
     assert counts() == [40, 32, 25, 43, 32, 25]
-    assert counts(keep_elites=False) == [40, 32, 25, 43, 32, 25]  # kept ones are not judged again
+    assert counts(keep_elites=False) == [40, 32, 25, 43, 32, 25]  # kept ones are not evaluated again
     assert counts(shift_elites=False) == [40, 32, 25, 40, 32, 25]
 
     def best(keep):
@@ -162,7 +162,7 @@ def test_the_same_generator_gives_the_same_plan_and_a_reset_forgets():
     first, second = planner(seed=3), planner(seed=3)
     assert np.array_equal(first.plan(objective), second.plan(objective))
     first.reset()
-    assert first.elites.shape[1] == 0 and (first.mean == 0).all() and (first.deviation == 0.5).all()
+    assert first.elites.shape[1] == 0 and (first.mean == 0).all() and (first.std == 0.5).all()
 
 
 def test_nan_and_infinite_costs_lose():
@@ -207,7 +207,7 @@ def test_elites_of_earlier_iterations_compete_with_their_stored_costs():
 
 def test_samples_stay_within_asymmetric_bounds():
     low, high = np.array([-2.0, 1.0]), np.array([0.0, 5.0])
-    chosen = ICEM(low, high, replace(SMALL, initial_deviation=2.0), generator=np.random.default_rng(0))
+    chosen = ICEM(low, high, replace(SMALL, initial_std=2.0), generator=np.random.default_rng(0))
 
     def objective(sequences):
         assert (sequences >= low).all() and (sequences <= high).all()
@@ -251,7 +251,7 @@ def test_bad_bounds_are_errors(low, high, message):
         ({"momentum": 1.5}, "momentum is 1.5; expected 0 to 1"),
         ({"decay": 0.5}, "decay is 0.5; expected 1 to inf"),
         ({"noise_exponent": -1.0}, "noise_exponent is -1.0; expected a finite number"),
-        ({"initial_deviation": 0.0}, "initial_deviation is 0.0; expected a finite number"),
+        ({"initial_std": 0.0}, "initial_std is 0.0; expected a finite number"),
     ],
 )
 def test_bad_configurations_are_errors(change, message):

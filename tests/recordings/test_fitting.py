@@ -10,7 +10,8 @@ import torch
 import gatel0rd
 from gatel0rd.engine import status
 from gatel0rd.files import FileError
-from gatel0rd.models.fitted import FittedModel, Scaling, unscaled
+from gatel0rd.models.fitted import FittedModel, Scaling, wrap_model
+from gatel0rd.models.io import save_fitted
 from gatel0rd.recordings import Layout, RecordingError, from_arrays, read_for_model, read_recordings
 from gatel0rd.recordings import fit as fitting
 from gatel0rd.recordings.config import FitConfig
@@ -89,7 +90,7 @@ def test_the_engine_trains_as_pytorch_does(tmp_path, monkeypatch):
     monkeypatch.setattr(fitting, "model_config", without_noise)
     config = FitConfig(rounds=2, round_updates=5, window=12, features=4, hidden_size=3, sampling_minimum=1.0)
     native, plain = (Fitter(DATA, config, tmp_path / engine, engine=engine) for engine in ("native", "torch"))
-    ours, theirs = native._train_round(), plain._train_round()
+    ours, theirs = native.train_unit(), plain.train_unit()
     assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
     for name, weight in native.model.state_dict().items():
         assert torch.allclose(weight, plain.model.state_dict()[name], atol=2e-5), name
@@ -136,9 +137,9 @@ def test_scaling_is_learned_on_the_training_part_and_kept(tmp_path):
     fitted = fit(DATA, SMALL, tmp_path)
     train, _ = split(DATA, SMALL.validation, SMALL.seed)
     assert fitted.observation_scaling == Scaling.of(train.observations)
-    there = fitted.observation_scaling.there(train.observations)
-    assert np.allclose(there.mean(0), 0, atol=1e-4) and np.allclose(there.std(0), 1, atol=1e-3)
-    assert np.allclose(fitted.observation_scaling.back(there), train.observations, atol=1e-4)
+    scaled = fitted.observation_scaling.transform(train.observations)
+    assert np.allclose(scaled.mean(0), 0, atol=1e-4) and np.allclose(scaled.std(0), 1, atol=1e-3)
+    assert np.allclose(fitted.observation_scaling.inverse_transform(scaled), train.observations, atol=1e-4)
 
 
 def test_the_target_is_held_and_the_memory_predicts(tmp_path):
@@ -149,7 +150,7 @@ def test_the_target_is_held_and_the_memory_predicts(tmp_path):
     assert fitted.info["sparsity_weight"] != config.sparsity_weight
 
 
-def test_a_killed_fit_goes_on_and_ends_the_same(tmp_path, monkeypatch):
+def test_a_killed_fit_resumes_and_ends_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(fitting, "CHECKPOINT_SECONDS", 0.0)
 
     class Killed(Exception):
@@ -227,7 +228,7 @@ def test_a_model_directory_is_whole(tmp_path):
     free = loaded.run(*DATA.sequence(3), real_steps=4)
     assert np.allclose(free.predictions[:4], ours.predictions[:4], atol=1e-5)
     assert not np.allclose(free.predictions[4:], ours.predictions[4:])
-    again = loaded.save(tmp_path / "copy")
+    again = save_fitted(tmp_path / "copy", loaded)
     assert np.array_equal(gatel0rd.load(again).run(*DATA.sequence(3)).latents, ours.latents)
 
 
@@ -271,10 +272,10 @@ def test_an_experiments_model_needs_no_scaling():
     from gatel0rd.models.config import WorldModelConfig
 
     model = WorldModel(WorldModelConfig(observation_size=3, action_size=1))
-    fitted = unscaled(model)
+    fitted = wrap_model(model)
     assert fitted.observation_names == ("x0", "x1", "x2") and isinstance(fitted, FittedModel)
     values = GENERATOR.normal(size=(6, 3)).astype(np.float32)
-    assert np.array_equal(fitted.observation_scaling.there(values), values)
+    assert np.array_equal(fitted.observation_scaling.transform(values), values)
 
 
 @pytest.mark.parametrize(

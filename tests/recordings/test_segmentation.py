@@ -9,7 +9,7 @@ from gatel0rd import EventSegmenter
 from gatel0rd.models import WorldModel
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.models.events import agreement, segments
-from gatel0rd.models.fitted import unscaled
+from gatel0rd.models.fitted import wrap_model
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.recordings import RecordingError, from_arrays
 from gatel0rd.recordings.config import FitConfig
@@ -113,6 +113,6 @@ def test_models_that_do_not_fit_are_errors(fitted):
     other = from_arrays([np.zeros((9, 2), np.float32)], observation_names=["a", "b"])
     with pytest.raises(RecordingError, match="the data has no column x0, a0; it has a, b"):
         segment(fitted, other)
-    gru = unscaled(WorldModel(WorldModelConfig(observation_size=1, action_size=0, cell=CellConfig(name="gru"))))
+    gru = wrap_model(WorldModel(WorldModelConfig(observation_size=1, action_size=0, cell=CellConfig(name="gru"))))
     with pytest.raises(NoGatesError, match="the model's cell is gru, which has no gates"):
         segment(gru, from_arrays([np.zeros((9, 1), np.float32)]))

@@ -10,16 +10,16 @@ import torch
 
 from gatel0rd.engine import ProgramCache
 from gatel0rd.engine.frames import run_frames
-from gatel0rd.models.actor_critic import ActorCritic, Choices, Pulls
+from gatel0rd.models.actor_critic import ActorCritic, Categorical, DiagonalGaussian
 from gatel0rd.models.config import ActorCriticConfig
 from gatel0rd.models.encoders import GridEncoder, VectorEncoder
 from gatel0rd.nn.config import CellConfig
-from gatel0rd.nn.functional import generalized_advantages
 from gatel0rd.training import TrainingError
-from gatel0rd.training.agents import AgentTrainer, describe
 from gatel0rd.training.config import PPOConfig
-from gatel0rd.training.ppo import Actor, Batch, Learner, batches, chunk_starts, judge_chunks, loss_gradients, loss_terms
-from gatel0rd.training.vector_env import make_vector
+from gatel0rd.training.ppo import AgentTrainer, Learner, RolloutCollector, fitting_agent, generalized_advantages
+from gatel0rd.training.ppo.chunks import ChunkBatch, chunk_batches, chunk_starts, run_chunks
+from gatel0rd.training.ppo.loss import StoredSteps, loss_gradients, loss_terms
+from gatel0rd.training.vector_env import make_vector_env
 
 CELLS = ("gatel0rd", "lstm", "gru", "elman", "clockwork")
 SMALL = PPOConfig(environments=3, steps=16, chunk=8, batch_size=16, epochs=2, learning_rate=0.003)
@@ -39,8 +39,8 @@ def recall_agent(cell="gatel0rd", **options):
 
 
 def collected(made, config=SMALL, seed=0):
-    vector = make_vector("gatel0rd/Recall-v0", config.environments)
-    return Actor(made, vector, seed=seed).collect(config, torch.Generator().manual_seed(seed))
+    envs = make_vector_env("gatel0rd/Recall-v0", config.environments)
+    return RolloutCollector(made, envs, seed=seed).collect(config, torch.Generator().manual_seed(seed))
 
 
 # ---- advantages ----
@@ -54,7 +54,7 @@ def test_advantages_by_hand():
     last = errors[2]
     middle = errors[1] + 0.9 * 0.8 * last
     expected = [errors[0] + 0.9 * 0.8 * middle, middle, last]
-    found = generalized_advantages(rewards, values, following, ends, discount=0.9, trace=0.8)
+    found = generalized_advantages(rewards, values, following, ends, gamma=0.9, gae_lambda=0.8)
     torch.testing.assert_close(found[:, 0], torch.tensor(expected))
 
 
@@ -63,9 +63,9 @@ def test_two_episodes_in_one_trace_equal_two_traces():
     rewards, values, following = torch.randn(3, 7, 2, generator=generator)
     ends = torch.zeros(7, 2, dtype=torch.bool)
     ends[3] = True
-    both = generalized_advantages(rewards, values, following, ends, discount=0.97, trace=0.9)
+    both = generalized_advantages(rewards, values, following, ends, gamma=0.97, gae_lambda=0.9)
     parts = [
-        generalized_advantages(rewards[part], values[part], following[part], ends[part], discount=0.97, trace=0.9)
+        generalized_advantages(rewards[part], values[part], following[part], ends[part], gamma=0.97, gae_lambda=0.9)
         for part in (slice(0, 4), slice(4, 7))
     ]
     torch.testing.assert_close(both, torch.cat(parts))
@@ -76,7 +76,7 @@ def test_with_full_traces_advantages_are_returns_minus_values():
     rewards, values = torch.randn(2, 6, 3, generator=generator)
     last = torch.randn(1, 3, generator=generator)
     found = generalized_advantages(
-        rewards, values, torch.cat([values[1:], last]), torch.zeros(6, 3, dtype=torch.bool), discount=0.9, trace=1.0
+        rewards, values, torch.cat([values[1:], last]), torch.zeros(6, 3, dtype=torch.bool), gamma=0.9, gae_lambda=1.0
     )
     powers = 0.9 ** torch.arange(7)
     returns = [(powers[: 6 - t, None] * rewards[t:]).sum(dim=0) + powers[6 - t] * last[0] for t in range(6)]
@@ -144,11 +144,11 @@ def test_one_step_is_the_first_of_many_to_the_bit(cell):
     state = made.initial_state(16)
     whole = made(observations, state, starts, noise)
     for t in range(5):
-        judged = made.act(observations[t], state, starts[t], None if noise is None else noise[t])
-        state = judged.state
-        assert torch.equal(judged.policy.log_probabilities[0], whole.policy.log_probabilities[t])
-        assert torch.equal(judged.values[0], whole.values[t])
-        for part, all_of_it in ((judged.latents, whole.latents), (judged.gates, whole.gates)):
+        output = made.act(observations[t], state, starts[t], None if noise is None else noise[t])
+        state = output.state
+        assert torch.equal(output.policy.log_probs[0], whole.policy.log_probs[t])
+        assert torch.equal(output.values[0], whole.values[t])
+        for part, all_of_it in ((output.latents, whole.latents), (output.gates, whole.gates)):
             assert (part is None) == (all_of_it is None)
             assert part is None or torch.equal(part[0], all_of_it[t])
 
@@ -161,10 +161,10 @@ def test_the_engine_and_pytorch_agree_on_an_agent():
     results = []
     for engine in ("native", "torch"):
         made = agent(engine=engine)
-        judged = made(observations, made.initial_state(5), starts)
-        (judged.policy.log_probability(torch.ones(6, 5, dtype=torch.int64)).sum() + judged.values.sum()).backward()
+        output = made(observations, made.initial_state(5), starts)
+        (output.policy.log_prob(torch.ones(6, 5, dtype=torch.int64)).sum() + output.values.sum()).backward()
         once = made.act(observations[0], made.initial_state(5), starts[0])
-        results.append([judged.values, once.values, *(parameter.grad for parameter in made.parameters())])
+        results.append([output.values, once.values, *(parameter.grad for parameter in made.parameters())])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
@@ -184,23 +184,23 @@ def test_rows_begin_normalized_where_they_should():
         assert torch.allclose(lengths(made.memory), ones) == memory
 
 
-def test_choices_and_pulls_are_the_distributions_they_claim():
+def test_action_distributions_are_those_of_pytorch():
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(3, 4, generator=generator)
-    ours, theirs = Choices(torch.log_softmax(logits, -1)), torch.distributions.Categorical(logits=logits)
+    ours, theirs = Categorical(torch.log_softmax(logits, -1)), torch.distributions.Categorical(logits=logits)
     actions = torch.tensor([0, 3, 1])
-    torch.testing.assert_close(ours.log_probability(actions), theirs.log_prob(actions))
+    torch.testing.assert_close(ours.log_prob(actions), theirs.log_prob(actions))
     torch.testing.assert_close(ours.entropy(), theirs.entropy())
-    many = Choices(ours.log_probabilities[0].expand(20_000, 4)).sample(generator)
+    many = Categorical(ours.log_probs[0].expand(20_000, 4)).sample(generator)
     shares = torch.bincount(many, minlength=4) / 20_000
     torch.testing.assert_close(shares, theirs.probs[0], atol=0.015, rtol=0)
-    means, log_deviations = torch.randn(3, 2, generator=generator), torch.tensor([-0.5, 0.3])
-    pulls, normal = Pulls(means, log_deviations), torch.distributions.Normal(means, log_deviations.exp())
+    means, log_std = torch.randn(3, 2, generator=generator), torch.tensor([-0.5, 0.3])
+    ours, normal = DiagonalGaussian(means, log_std), torch.distributions.Normal(means, log_std.exp())
     values = torch.randn(3, 2, generator=generator)
-    torch.testing.assert_close(pulls.log_probability(values), normal.log_prob(values).sum(-1))
-    torch.testing.assert_close(pulls.entropy(), normal.entropy().sum(-1))
-    drawn = Pulls(means[:1].expand(20_000, 2), log_deviations).sample(generator)
-    torch.testing.assert_close(drawn.std(dim=0), log_deviations.exp(), atol=0.03, rtol=0)
+    torch.testing.assert_close(ours.log_prob(values), normal.log_prob(values).sum(-1))
+    torch.testing.assert_close(ours.entropy(), normal.entropy().sum(-1))
+    drawn = DiagonalGaussian(means[:1].expand(20_000, 2), log_std).sample(generator)
+    torch.testing.assert_close(drawn.std(dim=0), log_std.exp(), atol=0.03, rtol=0)
 
 
 # ---- chunks ----
@@ -217,14 +217,12 @@ def test_the_first_pass_reproduces_what_was_stored_to_the_bit(cell, noise, chunk
     for shifted in (False, True):
         times, columns = chunk_starts(config, 3, shifted=shifted and chunk > 1)
         assert len(times) == 3 * (16 // chunk - (shifted and chunk > 1))
-        batch = Batch(times, columns, times + torch.arange(config.chunk)[:, None])
-        kept = None if rollout.noise is None else batch.of(rollout.noise)
+        batch = ChunkBatch(times, columns, times + torch.arange(config.chunk)[:, None])
+        kept = None if rollout.noise is None else batch.select(rollout.noise)
         memories = [memory.clone() for memory in rollout.memories]
-        judged = judge_chunks(made, rollout, batch, noise=kept, refresh=True)
-        assert torch.equal(
-            judged.policy.log_probability(batch.of(rollout.actions)), batch.of(rollout.log_probabilities)
-        )
-        assert torch.equal(judged.values, batch.of(rollout.values))
+        output = run_chunks(made, rollout, batch, noise=kept, refresh=True)
+        assert torch.equal(output.policy.log_prob(batch.select(rollout.actions)), batch.select(rollout.log_probs))
+        assert torch.equal(output.values, batch.select(rollout.values))
         for before, after in zip(memories, rollout.memories, strict=True):
             assert torch.equal(before, after)  # refreshed by the same weights: the same memories
 
@@ -233,12 +231,10 @@ def test_fresh_noise_disturbs_the_ratios():
     made = recall_agent()
     rollout, _ = collected(made)
     times, columns = chunk_starts(SMALL, 3, shifted=False)
-    batch = Batch(times, columns, times + torch.arange(8)[:, None])
+    batch = ChunkBatch(times, columns, times + torch.arange(8)[:, None])
     fresh = made.memory.sample_noise(8, len(times), torch.zeros(1), torch.Generator().manual_seed(9))
-    judged = judge_chunks(made, rollout, batch, noise=fresh, refresh=False)
-    assert not torch.equal(
-        judged.policy.log_probability(batch.of(rollout.actions)), batch.of(rollout.log_probabilities)
-    )
+    output = run_chunks(made, rollout, batch, noise=fresh, refresh=False)
+    assert not torch.equal(output.policy.log_prob(batch.select(rollout.actions)), batch.select(rollout.log_probs))
 
 
 @pytest.mark.usefixtures("instruction_set")
@@ -250,9 +246,9 @@ def test_two_episodes_in_one_chunk_equal_two_chunks():
     starts[4] = True
     state = tuple(torch.randn(3, 6, generator=generator) for _ in range(2))
 
-    def gradients(judged_values):
+    def gradients(chunk_values):
         made.zero_grad()
-        sum(values.square().sum() for values in judged_values).backward()
+        sum(values.square().sum() for values in chunk_values).backward()
         return [parameter.grad.clone() for parameter in made.parameters() if parameter.grad is not None]
 
     together = made(observations, state, starts)
@@ -269,11 +265,11 @@ def test_memories_in_the_middle_are_refreshed_by_the_newest_weights():
         for parameter in made.memory.parameters():
             parameter *= 1.5
     times, columns = torch.tensor([8]), torch.tensor([1])
-    batch = Batch(times, columns, times + torch.arange(8)[:, None])
+    batch = ChunkBatch(times, columns, times + torch.arange(8)[:, None])
     before = rollout.memories[0].clone()
-    judge_chunks(made, rollout, batch, noise=None, refresh=False)
+    run_chunks(made, rollout, batch, noise=None, refresh=False)
     assert torch.equal(before, rollout.memories[0])
-    judge_chunks(made, rollout, batch, noise=None, refresh=True)
+    run_chunks(made, rollout, batch, noise=None, refresh=True)
     changed = (before != rollout.memories[0]).any(dim=-1)
     assert changed.nonzero().tolist() == [[3, 1]]  # before step 12, in the middle of steps 8 to 15
     state = (before[2, 1:2],)
@@ -285,7 +281,7 @@ def test_every_frame_is_seen_once_in_an_epoch_and_chunks_shift():
     generator = torch.Generator().manual_seed(0)
 
     def frames(epoch, config=SMALL):
-        found = [(int(t), int(n)) for b in batches(config, 3, epoch, generator) for t, n in _places(b)]
+        found = [(int(t), int(n)) for b in chunk_batches(config, 3, epoch, generator) for t, n in _places(b)]
         assert len(found) == len(set(found))
         return set(found)
 
@@ -293,7 +289,7 @@ def test_every_frame_is_seen_once_in_an_epoch_and_chunks_shift():
     assert frames(0) == frames(2) == everything
     assert frames(1) == {(t, n) for t, n in everything if 4 <= t < 12}
     assert frames(1, replace(SMALL, shift_chunks=False)) == everything
-    sizes = [batch.steps.numel() for batch in batches(SMALL, 3, 0, generator)]
+    sizes = [batch.steps.numel() for batch in chunk_batches(SMALL, 3, 0, generator)]
     assert sizes == [16, 16, 16]
 
 
@@ -306,25 +302,27 @@ def _places(batch):
 
 def test_the_loss_by_hand():
     made = recall_agent("elman")
-    judged = made(torch.rand(2, 2, 4, generator=torch.Generator().manual_seed(0)), made.initial_state(2))
+    output = made(torch.rand(2, 2, 4, generator=torch.Generator().manual_seed(0)), made.initial_state(2))
     actions = torch.tensor([[0, 1], [1, 0]])
-    now = judged.policy.log_probability(actions).detach()
+    now = output.policy.log_prob(actions).detach()
     old = now - torch.log(torch.tensor([[1.5, 1.0], [0.5, 1.1]]))  # ratios
     advantages = torch.tensor([[1.0, 2.0], [-3.0, -4.0]])
-    old_values = judged.values.detach() - torch.tensor([[0.5, 0.1], [-0.5, 0.0]])
-    terms = loss_terms(judged, actions, old, old_values, advantages, SMALL)
+    old_values = output.values.detach() - torch.tensor([[0.5, 0.1], [-0.5, 0.0]])
+    terms = loss_terms(output, StoredSteps(actions, old, old_values, advantages), SMALL)
     kept = [1.2 * 1.0, 1.0 * 2.0, 0.8 * -3.0, 1.1 * -4.0]
     assert terms.policy.item() == pytest.approx(-sum(kept) / 4, rel=1e-5)
     returns = old_values + advantages
-    plain = (judged.values.detach() - returns).square()
+    plain = (output.values.detach() - returns).square()
     clipped = (old_values + torch.tensor([[0.2, 0.1], [-0.2, 0.0]]) - returns).square()
     assert terms.value.item() == pytest.approx(torch.maximum(plain, clipped).mean().item(), rel=1e-5)
     assert terms.clipped.item() == 0.5
-    free = loss_terms(judged, actions, old, old_values, advantages, replace(SMALL, clip_values=False))
+    free = loss_terms(output, StoredSteps(actions, old, old_values, advantages), replace(SMALL, clip_values=False))
     assert free.value.item() == pytest.approx(plain.mean().item(), rel=1e-5)
-    scaled = loss_terms(judged, actions, now, old_values, advantages, replace(SMALL, normalize_advantages=True))
+    scaled = loss_terms(
+        output, StoredSteps(actions, now, old_values, advantages), replace(SMALL, normalize_advantages=True)
+    )
     assert scaled.policy.item() == pytest.approx(0.0, abs=1e-6)  # ratios are 1, and the mean of advantages is 0
-    total = terms.total(replace(SMALL, value_weight=2.0, entropy_weight=3.0, sparsity_weight=5.0))
+    total = terms.total(replace(SMALL, vf_coef=2.0, ent_coef=3.0, sparsity_weight=5.0))
     assert total.item() == pytest.approx(
         (terms.policy + 2 * terms.value - 3 * terms.entropy + 5 * terms.sparsity).item(), rel=1e-5
     )
@@ -334,23 +332,23 @@ def test_the_loss_by_hand():
     "options", [{}, {"clip_values": False}, {"normalize_advantages": True}, {"sparsity_weight": 0.0}]
 )
 def test_the_gradients_by_hand_are_autograds(options):
-    made, config = recall_agent(), replace(SMALL, entropy_weight=0.3, sparsity_weight=0.2)
+    made, config = recall_agent(), replace(SMALL, ent_coef=0.3, sparsity_weight=0.2)
     config = replace(config, **options)
     generator = torch.Generator().manual_seed(0)
-    judged = made(torch.rand(5, 3, 4, generator=generator), made.initial_state(3))
+    output = made(torch.rand(5, 3, 4, generator=generator), made.initial_state(3))
     actions = torch.randint(2, (5, 3), generator=generator)
-    old = judged.policy.log_probability(actions).detach() + 0.3 * torch.randn(5, 3, generator=generator)
-    old_values = judged.values.detach() + 0.3 * torch.randn(5, 3, generator=generator)
+    old = output.policy.log_prob(actions).detach() + 0.3 * torch.randn(5, 3, generator=generator)
+    old_values = output.values.detach() + 0.3 * torch.randn(5, 3, generator=generator)
     advantages = torch.randn(5, 3, generator=generator)
-    advantages[0, 0], old[0, 0] = 0.0, judged.policy.log_probability(actions)[0, 0].detach()  # ties
-    old_values[1, 1] = judged.values[1, 1].detach()
-    expected = loss_terms(judged, actions, old, old_values, advantages, config)
-    tensors = [judged.policy.log_probabilities, judged.values, judged.gates]
+    advantages[0, 0], old[0, 0] = 0.0, output.policy.log_prob(actions)[0, 0].detach()  # ties
+    old_values[1, 1] = output.values[1, 1].detach()
+    expected = loss_terms(output, StoredSteps(actions, old, old_values, advantages), config)
+    tensors = [output.policy.log_probs, output.values, output.gates]
     theirs = torch.autograd.grad(expected.total(config), tensors, allow_unused=True)
-    terms, gradients = loss_gradients(judged, actions, old, old_values, advantages, config)
+    terms, gradients = loss_gradients(output, StoredSteps(actions, old, old_values, advantages), config)
     for field in ("policy", "value", "entropy", "sparsity", "open_rate", "clipped"):
         torch.testing.assert_close(getattr(terms, field), getattr(expected, field).detach())
-    for name, gradient in zip(("log_probabilities", "values", "gates"), theirs, strict=True):
+    for name, gradient in zip(("log_probs", "values", "gates"), theirs, strict=True):
         assert (gradient is None) == (name not in gradients)
         if gradient is not None:
             torch.testing.assert_close(gradients[name], gradient, rtol=1e-5, atol=1e-7)
@@ -367,9 +365,9 @@ def test_open_gates_cost():
 def test_timeouts_are_not_ends_unless_asked_for():
     config = replace(SMALL, steps=24, chunk=8, gate_noise="none")
     for bootstrap in (True, False):
-        vector = make_vector("CartPole-v1", 3, backend="gymnasium", max_episode_steps=5)
-        made = agent("gru", shape=vector.observation_shape, actions=2)
-        rollout, episodes = Actor(made, vector, seed=0).collect(
+        envs = make_vector_env("CartPole-v1", 3, backend="gymnasium", max_episode_steps=5)
+        made = agent("gru", shape=envs.observation_shape, actions=2)
+        rollout, episodes = RolloutCollector(made, envs, seed=0).collect(
             replace(config, bootstrap_timeouts=bootstrap), torch.Generator().manual_seed(0)
         )
         assert episodes.lengths[:3] == [5, 5, 5]
@@ -381,18 +379,18 @@ def test_timeouts_are_not_ends_unless_asked_for():
 
 
 def test_the_value_at_a_timeout_is_of_what_the_step_led_to():
-    vector = make_vector("CartPole-v1", 1, backend="gymnasium", max_episode_steps=3)
+    envs = make_vector_env("CartPole-v1", 1, backend="gymnasium", max_episode_steps=3)
     made = agent("gru", shape=(4,), actions=2)
     seen = []
-    step = vector.step
-    vector.step = lambda actions: seen.append(step(actions)) or seen[-1]
-    rollout, _ = Actor(made, vector, seed=0).collect(
+    step = envs.step
+    envs.step = lambda actions: seen.append(step(actions)) or seen[-1]
+    rollout, _ = RolloutCollector(made, envs, seed=0).collect(
         replace(SMALL, environments=1, steps=8), torch.Generator().manual_seed(0)
     )
-    observations = torch.cat([rollout.observations[:3, 0], torch.from_numpy(seen[2].led_to)])
-    assert not np.array_equal(seen[2].led_to, seen[2].observations)
-    judged = made(observations[:, None], made.initial_state(1))
-    torch.testing.assert_close(rollout.next_values[2], judged.values[3])
+    observations = torch.cat([rollout.observations[:3, 0], torch.from_numpy(seen[2].final_observations)])
+    assert not np.array_equal(seen[2].final_observations, seen[2].observations)
+    output = made(observations[:, None], made.initial_state(1))
+    torch.testing.assert_close(rollout.next_values[2], output.values[3])
 
 
 # ---- whole runs ----
@@ -400,18 +398,18 @@ def test_the_value_at_a_timeout_is_of_what_the_step_led_to():
 
 def test_continuous_actions_stay_inside_their_bounds():
     pytest.importorskip("pygame")
-    vector = make_vector("Pendulum-v1", 2)
-    config = replace(describe(vector), cell=CellConfig(name="gru", hidden_size=6), width=9)
+    envs = make_vector_env("Pendulum-v1", 2)
+    config = replace(fitting_agent(envs), cell=CellConfig(name="gru", hidden_size=6), width=9)
     assert config.continuous and config.actions == 1
     made = ActorCritic(config)
     made.reset_parameters(torch.Generator().manual_seed(0))
     with torch.no_grad():
-        made.log_deviations += 3
+        made.log_std += 3
     taken = []
-    step = vector.step
-    vector.step = lambda actions: taken.append(actions) or step(actions)
+    step = envs.step
+    envs.step = lambda actions: taken.append(actions) or step(actions)
     own = replace(SMALL, environments=2)
-    rollout, _ = Actor(made, vector, seed=0).collect(own, torch.Generator().manual_seed(0))
+    rollout, _ = RolloutCollector(made, envs, seed=0).collect(own, torch.Generator().manual_seed(0))
     assert np.abs(taken).max() == 2 and rollout.actions.abs().max() > 2
     terms = Learner(made, own).update(rollout, torch.Generator().manual_seed(0))
     assert all(np.isfinite(value) for value in terms.values())
@@ -419,9 +417,9 @@ def test_continuous_actions_stay_inside_their_bounds():
 
 def recall_success(tmp_path, cell, *, memory=True):
     """The share of right answers at the end of training, out of some 1500 episodes."""
-    vector = make_vector("gatel0rd/Recall-v0", 1)
-    config = replace(describe(vector), cell=CellConfig(name=cell, hidden_size=32), memory=memory)
-    ppo = PPOConfig(steps=64, learning_rate=0.0015, epsilon=1e-8, entropy_weight=0.003, sparsity_weight=0.001)
+    envs = make_vector_env("gatel0rd/Recall-v0", 1)
+    config = replace(fitting_agent(envs), cell=CellConfig(name=cell, hidden_size=32), memory=memory)
+    ppo = PPOConfig(steps=64, learning_rate=0.0015, epsilon=1e-8, ent_coef=0.003, sparsity_weight=0.001)
     trainer = AgentTrainer("gatel0rd/Recall-v0", config, ppo, frames=60 * 1024, seed=0, directory=tmp_path)
     trainer.run()
     return np.mean([metrics["rewarded"] for metrics in trainer.history[-12:]])
@@ -441,9 +439,9 @@ def test_without_a_memory_nothing_is_recalled(tmp_path):
 
 @pytest.mark.parametrize("cell", ["gatel0rd", "lstm"])
 def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path, cell, monkeypatch):
-    monkeypatch.setattr("gatel0rd.training.agents.SEGMENT", 3)
-    vector = make_vector("gatel0rd/Recall-v0", 1)
-    config = replace(describe(vector), cell=CellConfig(name=cell, hidden_size=6))
+    monkeypatch.setattr("gatel0rd.training.ppo.trainer.SEGMENT", 3)
+    envs = make_vector_env("gatel0rd/Recall-v0", 1)
+    config = replace(fitting_agent(envs), cell=CellConfig(name=cell, hidden_size=6))
 
     def trainer(name, frames):
         return AgentTrainer("gatel0rd/Recall-v0", config, SMALL, frames=frames, seed=4, directory=tmp_path / name)
@@ -471,7 +469,7 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path, cell, monkeypat
     with pytest.raises(ValueError, match="another environment, backend, agent, configuration or seed"):
         AgentTrainer(
             "CartPole-v1",
-            describe(make_vector("CartPole-v1", 1)),
+            fitting_agent(make_vector_env("CartPole-v1", 1)),
             SMALL,
             frames=48,
             seed=4,
@@ -480,14 +478,14 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path, cell, monkeypat
 
 
 def test_an_agent_for_another_environment_is_refused(tmp_path):
-    config = describe(make_vector("gatel0rd/Recall-v0", 1))
+    config = fitting_agent(make_vector_env("gatel0rd/Recall-v0", 1))
     with pytest.raises(ValueError, match=r"CartPole-v1 has .* the agent was made for"):
         AgentTrainer("CartPole-v1", replace(config, actions=5), SMALL, frames=48, seed=0, directory=tmp_path)
 
 
 def test_trials_do_not_change_training(tmp_path):
-    vector = make_vector("gatel0rd/Recall-v0", 1)
-    config = replace(describe(vector), cell=CellConfig(name="gatel0rd", hidden_size=6))
+    envs = make_vector_env("gatel0rd/Recall-v0", 1)
+    config = replace(fitting_agent(envs), cell=CellConfig(name="gatel0rd", hidden_size=6))
     agents = []
     for name, options in (("without", {}), ("with", {"evaluations": ["gatel0rd/Recall-v0"], "evaluate_every": 1})):
         trainer = AgentTrainer(
@@ -500,8 +498,8 @@ def test_trials_do_not_change_training(tmp_path):
 
 
 def test_a_loss_that_is_no_number_stops_training(tmp_path, monkeypatch):
-    vector = make_vector("gatel0rd/Recall-v0", 1)
-    trainer = AgentTrainer("gatel0rd/Recall-v0", describe(vector), SMALL, frames=48, seed=0, directory=tmp_path)
+    envs = make_vector_env("gatel0rd/Recall-v0", 1)
+    trainer = AgentTrainer("gatel0rd/Recall-v0", fitting_agent(envs), SMALL, frames=48, seed=0, directory=tmp_path)
     monkeypatch.setattr(trainer.learner, "update", lambda rollout, generator: {"policy": float("nan")})
     with pytest.raises(TrainingError, match="no longer a number after 48 frames; lower the learning rate"):
         trainer.run()
@@ -531,11 +529,13 @@ def test_an_engine_in_pytorch_learns_the_same():
         rollout, _ = collected(made)
         learner = Learner(made, SMALL)
         learner.update(rollout, torch.Generator().manual_seed(0))
-        results.append((list(made.parameters()), learner.moments()))
+        results.append((list(made.parameters()), learner.read_optimizer()))
     for ours, theirs in zip(results[0][0], results[1][0], strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-8)
-    assert results[0][1][0] == results[1][1][0]
-    torch.testing.assert_close(results[0][1][1], results[1][1][1], rtol=1e-5, atol=1e-10)
+    ours, theirs = results[0][1], results[1][1]
+    assert ours.steps == theirs.steps > 0
+    for moment in ("exp_avg", "exp_avg_sq"):
+        torch.testing.assert_close(getattr(ours, moment), getattr(theirs, moment), rtol=1e-5, atol=1e-10)
 
 
 def test_configurations_are_checked():
@@ -549,7 +549,7 @@ def test_configurations_are_checked():
         agent(normalized_rows="head")
     with pytest.raises(ValueError, match="chunks have 32 steps; expected a divisor"):
         PPOConfig(steps=100)
-    with pytest.raises(ValueError, match=r"discount is 1\.5"):
-        PPOConfig(discount=1.5)
+    with pytest.raises(ValueError, match=r"gamma is 1\.5"):
+        PPOConfig(gamma=1.5)
     with pytest.raises(ValueError, match="epochs is 0"):
         PPOConfig(epochs=0)

@@ -106,14 +106,14 @@ def test_interrupted_anywhere_and_resumed_equals_uninterrupted(stop_after, engin
     with pytest.raises(Stop):
         # a checkpoint every second epoch, so that the last one may be older than the last line of metrics
         part = trainer(data, directory, checkpoint_seconds=1e9, engine=engine)
-        epoch_end = part._train_epoch
+        train_unit = part.train_unit
 
         def train_and_save():
             if part.epoch and part.epoch % 2 == 0:
                 part.save_checkpoint()
-            return epoch_end()
+            return train_unit()
 
-        part._train_epoch = train_and_save
+        part.train_unit = train_and_save
         part.run(interrupt)
     with (directory / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 99, "lo')  # what a kill in the middle of a line leaves
@@ -180,7 +180,9 @@ def test_a_checkpoint_of_other_data_or_without_metrics_is_an_error(data, tmp_pat
     with pytest.raises(FileError, match="seed or data; use another directory"):
         trainer(generate(replace(RECIPE, seed=1)), tmp_path)
     run.metrics_path.unlink()
-    with pytest.raises(FileError, match="is missing beside its checkpoint"):
+    with pytest.raises(
+        FileError, match=r"is missing, but its checkpoint is there; delete .* to train again from the beginning"
+    ):
         trainer(data, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Environments side by side: episodes, seeds, errors, and EnvPool against minigrid."""
+"""Vector environments: episodes, seeds, errors, and EnvPool against minigrid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from gatel0rd.training.vector_env import GymnasiumVector, make_vector, native_ids
+from gatel0rd.training.vector_env import GymnasiumVectorEnv, make_vector_env, native_ids
 from gatel0rd.worlds.recall import Recall
 
 MINIGRID = (
@@ -56,37 +56,37 @@ def counting():
 
 @pytest.mark.parametrize(("end", "terminated", "truncated"), [(3, True, False), (9, False, True)])
 def test_the_next_episode_starts_in_the_step_that_ends_one(counting, end, terminated, truncated):
-    vector = make_vector(counting, 2, end=end)
-    vector.reset(0)
+    envs = make_vector_env(counting, 2, end=end)
+    envs.reset(0)
     last = min(end, 5)
     for time in range(1, last + 3):
-        steps = vector.step(np.zeros(2, dtype=int))
+        steps = envs.step(np.zeros(2, dtype=int))
         over = time == last
-        assert steps.led_to[:, 0].tolist() == [time if time <= last else time - last] * 2
-        assert steps.observations[:, 0].tolist() == [0 if over else steps.led_to[0, 0]] * 2
-        assert steps.terminated.tolist() == [over and terminated] * 2
-        assert steps.truncated.tolist() == [over and truncated] * 2
+        assert steps.final_observations[:, 0].tolist() == [time if time <= last else time - last] * 2
+        assert steps.observations[:, 0].tolist() == [0 if over else steps.final_observations[0, 0]] * 2
+        assert steps.terminations.tolist() == [over and terminated] * 2
+        assert steps.truncations.tolist() == [over and truncated] * 2
 
 
-def play(vector, steps, seed, policy_seed=1):
+def play(envs, steps, seed, policy_seed=1):
     generator = np.random.default_rng(policy_seed)
-    seen = [vector.reset(seed)]
+    seen = [envs.reset(seed)]
     results = []
     for _ in range(steps):
-        results.append(vector.step(generator.integers(vector.action_space.n, size=vector.count)))
+        results.append(envs.step(generator.integers(envs.action_space.n, size=envs.num_envs)))
         seen.append(results[-1].observations)
     return np.stack(seen), results
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_everything_follows_from_the_seed(backend):
-    vector = make_vector("MiniGrid-SimpleCrossingS9N3-v0", 3, backend=backend)
-    first, results = play(vector, 400, seed=5)
-    assert sum(step.terminated.sum() + step.truncated.sum() for step in results) > 0
-    again, _ = play(vector, 400, seed=5)
-    other, _ = play(make_vector("MiniGrid-SimpleCrossingS9N3-v0", 3, backend=backend), 400, seed=5)
+    envs = make_vector_env("MiniGrid-SimpleCrossingS9N3-v0", 3, backend=backend)
+    first, results = play(envs, 400, seed=5)
+    assert sum(step.terminations.sum() + step.truncations.sum() for step in results) > 0
+    again, _ = play(envs, 400, seed=5)
+    other, _ = play(make_vector_env("MiniGrid-SimpleCrossingS9N3-v0", 3, backend=backend), 400, seed=5)
     assert np.array_equal(first, again) and np.array_equal(first, other)
-    assert not np.array_equal(first, play(vector, 400, seed=6)[0])
+    assert not np.array_equal(first, play(envs, 400, seed=6)[0])
     assert first.dtype == np.uint8 and first.shape == (401, 3, 7, 7, 3)
     assert not np.array_equal(first[:, 0], first[:, 1])
 
@@ -94,14 +94,14 @@ def test_everything_follows_from_the_seed(backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("id", MINIGRID)
 def test_episodes_last_as_long_as_they_may(id, backend):
-    vector = make_vector(id, 2, backend=backend)
-    vector.reset(0)
+    envs = make_vector_env(id, 2, backend=backend)
+    envs.reset(0)
     turning_left = np.zeros(2, dtype=int)
     for _ in range(MOST_STEPS[id] - 1):
-        steps = vector.step(turning_left)
-        assert not (steps.terminated | steps.truncated).any() and not steps.rewards.any()
-    steps = vector.step(turning_left)
-    assert steps.truncated.all() and not steps.terminated.any() and not steps.rewards.any()
+        steps = envs.step(turning_left)
+        assert not (steps.terminations | steps.truncations).any() and not steps.rewards.any()
+    steps = envs.step(turning_left)
+    assert steps.truncations.all() and not steps.terminations.any() and not steps.rewards.any()
 
 
 @needs_minigrid
@@ -111,8 +111,8 @@ def test_envpool_shows_what_minigrid_shows(id):
     """At every place of the first view, every kind of cell is seen about as often."""
     shares = {}
     for backend, resets in (("gymnasium", 20), ("envpool", 60)):
-        vector = make_vector(id, 16, backend=backend)
-        views = np.concatenate([vector.reset(seed) for seed in range(resets)])
+        envs = make_vector_env(id, 16, backend=backend)
+        views = np.concatenate([envs.reset(seed) for seed in range(resets)])
         codes = views.astype(np.int64) @ [100, 10, 1]  # object, colour and state of each cell
         shares[backend] = {kind: (codes == kind).mean(axis=0) for kind in np.unique(codes)}
     for kind in set(shares["gymnasium"]) | set(shares["envpool"]):
@@ -122,18 +122,18 @@ def test_envpool_shows_what_minigrid_shows(id):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_is_carried_shows_where_the_agent_stands(backend):
-    vector = make_vector("MiniGrid-DoorKey-5x5-v0", 16, backend=backend)
-    seen, generator = vector.reset(0), np.random.default_rng(0)
+    envs = make_vector_env("MiniGrid-DoorKey-5x5-v0", 16, backend=backend)
+    seen, generator = envs.reset(0), np.random.default_rng(0)
     carried = np.zeros(16, dtype=bool)
     for _ in range(300):
         ahead_is_key = seen[:, 3, 5, 0] == 5
         actions = np.where(ahead_is_key, 3, generator.integers(3, size=16))
-        before, result = carried, vector.step(actions)
-        seen, carried = result.led_to, result.led_to[:, 3, 6, 0] == 5
+        before, result = carried, envs.step(actions)
+        seen, carried = result.final_observations, result.final_observations[:, 3, 6, 0] == 5
         picked = ahead_is_key & ~before
         assert carried[picked].all()
         assert (seen[picked, 3, 5, 0] == 1).all()  # and the floor is free
-        seen, carried = result.observations, carried & ~(result.terminated | result.truncated)
+        seen, carried = result.observations, carried & ~(result.terminations | result.truncations)
     assert carried.any()
 
 
@@ -158,20 +158,20 @@ def walk_to_the_goal(observations, generator):
 def test_a_fixed_policy_succeeds_as_often_in_both(id):
     rates, rewards = {}, {}
     for backend, count, steps in (("gymnasium", 16, 1000), ("envpool", 64, 1500)):
-        vector = make_vector(id, count, backend=backend)
+        envs = make_vector_env(id, count, backend=backend)
         generator = np.random.default_rng(0)
-        seen = vector.reset(0)
+        seen = envs.reset(0)
         lengths = np.zeros(count)
         ended, succeeded = 0, 0
         for _ in range(steps):
-            result = vector.step(walk_to_the_goal(seen, generator))
+            result = envs.step(walk_to_the_goal(seen, generator))
             seen = result.observations
             lengths += 1
-            over = result.terminated | result.truncated
+            over = result.terminations | result.truncations
             won = result.rewards > 0
             # success reward 1 - 0.9·t / max_steps
             np.testing.assert_allclose(result.rewards[won], 1 - 0.9 * lengths[won] / MOST_STEPS[id], rtol=1e-6)
-            assert not (won & ~result.terminated).any()
+            assert not (won & ~result.terminations).any()
             ended, succeeded = ended + over.sum(), succeeded + won.sum()
             lengths[over] = 0
         rates[backend], rewards[backend] = succeeded / ended, ended
@@ -180,21 +180,21 @@ def test_a_fixed_policy_succeeds_as_often_in_both(id):
 
 
 def test_the_backend_is_chosen_and_missing_ones_are_named(monkeypatch):
-    assert isinstance(make_vector("gatel0rd/Recall-v0", 2), GymnasiumVector)
+    assert isinstance(make_vector_env("gatel0rd/Recall-v0", 2), GymnasiumVectorEnv)
     with pytest.raises(ValueError, match="backend is 'fast'; expected auto"):
-        make_vector("CartPole-v1", 2, backend="fast")
+        make_vector_env("CartPole-v1", 2, backend="fast")
     with pytest.raises(ValueError, match="Gymnasium knows no environment 'Carpole-v1'"):
-        make_vector("Carpole-v1", 2)
+        make_vector_env("Carpole-v1", 2)
     with pytest.raises(
         (ValueError, ModuleNotFoundError), match=r"EnvPool has no environment|EnvPool is not installed"
     ) as caught:
-        make_vector("gatel0rd/Recall-v0", 2, backend="envpool")
+        make_vector_env("gatel0rd/Recall-v0", 2, backend="envpool")
     assert "backend='gymnasium'" in str(caught.value) or "gatel0rd[fast]" in str(caught.value)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     native_ids.cache_clear()
     assert native_ids() == frozenset()
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'gatel0rd\[fast\]'"):
-        make_vector("MiniGrid-DoorKey-8x8-v0", 2, backend="envpool")
+        make_vector_env("MiniGrid-DoorKey-8x8-v0", 2, backend="envpool")
     native_ids.cache_clear()
 
 
@@ -214,7 +214,7 @@ def test_observations_that_agents_cannot_see_are_refused(counting, monkeypatch, 
 
     monkeypatch.setattr(Counting, "__init__", other)
     with pytest.raises(ValueError, match=message):
-        make_vector(counting, 1)
+        make_vector_env(counting, 1)
 
 
 def test_actions_that_agents_cannot_take_are_refused(counting, monkeypatch):
@@ -226,7 +226,7 @@ def test_actions_that_agents_cannot_take_are_refused(counting, monkeypatch):
 
     monkeypatch.setattr(Counting, "__init__", other)
     with pytest.raises(ValueError, match="actions of Counting-v0 are MultiDiscrete"):
-        make_vector(counting, 1)
+        make_vector_env(counting, 1)
 
 
 @pytest.mark.filterwarnings("ignore")

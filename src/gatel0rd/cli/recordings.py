@@ -145,7 +145,7 @@ def segment(
     """
     from gatel0rd.files import check_writable
     from gatel0rd.models.events import APART
-    from gatel0rd.models.fitted import load
+    from gatel0rd.models.io import load_fitted as load
     from gatel0rd.recordings import read_for_models
     from gatel0rd.recordings.segmenter import segment as find_segments
     from gatel0rd.recordings.segmenter import write_events
@@ -202,7 +202,7 @@ def explore(
     """
     from gatel0rd.explore import save_page, serve
     from gatel0rd.files import check_writable
-    from gatel0rd.models.fitted import load
+    from gatel0rd.models.io import load_fitted as load
     from gatel0rd.recordings import read_for_models
 
     *given, last = [str(path) for path in models] or [""]
@@ -237,7 +237,7 @@ def export(
     The files hold a single step, the first state, and whole sequences.
     """
     from gatel0rd.integrations.onnx import export_onnx
-    from gatel0rd.models.fitted import load
+    from gatel0rd.models.io import load_fitted as load
 
     for path in export_onnx(load(model), model / to if out is None else out):
         console.print(f"wrote {path}")

@@ -63,7 +63,7 @@ class OnlineModel:
                 StepOutput(
                     latents=network.core.latents(self._state)[0].numpy(),
                     gates=None if gates is None else gates[0].numpy(),
-                    prediction=self.model.observation_scaling.back(prediction.numpy())[0],
+                    prediction=self.model.observation_scaling.inverse_transform(prediction.numpy())[0],
                 )
             )
         self._pending = []

@@ -1,4 +1,4 @@
-"""An agent with a memory: what to do, and how good things are (Suppl. B.2)."""
+"""An agent with a memory: a policy and a value function on top of a recurrent cell (Suppl. B.2)."""
 
 from __future__ import annotations
 
@@ -20,66 +20,69 @@ from gatel0rd.nn.mlp import reset_linear, tanh_mlp
 from gatel0rd.nn.unroll import carry_cell, unroll
 
 
-class Choices(NamedTuple):
-    """What to do, out of some actions: their log-probabilities [..., A]."""
+class Categorical(NamedTuple):
+    """A categorical distribution over actions, by their log-probabilities [..., A]."""
 
-    log_probabilities: Tensor
+    log_probs: Tensor
 
     def sample(self, generator: torch.Generator) -> Tensor:
         """One action each. Shape: [...]."""
-        reached = self.log_probabilities.exp().cumsum(dim=-1)
+        reached = self.log_probs.exp().cumsum(dim=-1)
         drawn = torch.rand(reached.shape[:-1], generator=generator, dtype=reached.dtype).unsqueeze(-1)
         # rounding may leave the sum of all below 1: scaled by it, the last action always ends the search
         return (reached < drawn * reached[..., -1:]).sum(dim=-1)
 
-    def best(self) -> Tensor:
+    def mode(self) -> Tensor:
         """The most probable actions."""
-        return self.log_probabilities.argmax(dim=-1)
+        return self.log_probs.argmax(dim=-1)
 
-    def log_probability(self, actions: Tensor) -> Tensor:
-        """Of these actions. Shape: [...] -> [...]."""
-        return self.log_probabilities.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Log-probabilities of actions. Shape: [...] -> [...]."""
+        return self.log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        return -(self.log_probabilities.exp() * self.log_probabilities).sum(dim=-1)
+        """Shape: [...]."""
+        return -(self.log_probs.exp() * self.log_probs).sum(dim=-1)
 
 
-class Pulls(NamedTuple):
-    """What to do, as numbers: independent normal distributions with these means [..., A] and log-deviations [A]."""
+class DiagonalGaussian(NamedTuple):
+    """Independent normal distributions of an action's components: means [..., A], log standard deviations [A]."""
 
     means: Tensor
-    log_deviations: Tensor
+    log_std: Tensor
 
     def sample(self, generator: torch.Generator) -> Tensor:
         """One action each. Shape: [..., A]."""
         noise = torch.randn(self.means.shape, generator=generator, dtype=self.means.dtype)
-        return self.means + self.log_deviations.exp() * noise
+        return self.means + self.log_std.exp() * noise
 
-    def best(self) -> Tensor:
+    def mode(self) -> Tensor:
         """The most probable actions."""
         return self.means
 
-    def log_probability(self, actions: Tensor) -> Tensor:
-        """Density of these actions. Shape: [..., A] -> [...]."""
-        scaled = (actions - self.means) / self.log_deviations.exp()
-        return (-0.5 * scaled.square() - self.log_deviations - 0.5 * math.log(2 * math.pi)).sum(dim=-1)
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Log-densities of actions. Shape: [..., A] -> [...]."""
+        scaled = (actions - self.means) / self.log_std.exp()
+        return (-0.5 * scaled.square() - self.log_std - 0.5 * math.log(2 * math.pi)).sum(dim=-1)
 
     def entropy(self) -> Tensor:
-        each = self.log_deviations + 0.5 * math.log(2 * math.pi * math.e)
+        """Shape: [...]."""
+        each = self.log_std + 0.5 * math.log(2 * math.pi * math.e)
         return each.sum().expand(self.means.shape[:-1])
 
 
-Policy = Choices | Pulls
+Policy = Categorical | DiagonalGaussian
 
 
-class Judged(NamedTuple):
-    """An agent over time.
+class ActorCriticOutput(NamedTuple):
+    """What an agent computes over time.
 
     Attributes:
-        policy, values: what it would do, and what it expects, [T, N].
-        outputs, latents: of the memory, [T, N, O] and [T, N, H]; None without one.
-        gates: [T, N, G], or None.
-        state: after the last step.
+        policy: distribution of the actions, [T, N].
+        values: expected returns, [T, N].
+        outputs, latents: of the memory, [T, N, O] and [T, N, H]; None without a memory.
+        gates: [T, N, G], or None for cells without gates.
+        state: of the memory after the last step.
     """
 
     policy: Policy
@@ -90,8 +93,8 @@ class Judged(NamedTuple):
     state: State
 
 
-Act = Callable[[Tensor, State, Tensor | None, Tensor | None], Judged]
-"""One step: observations, state, starts and noise -> what the agent makes of it."""
+Act = Callable[[Tensor, State, Tensor | None, Tensor | None], ActorCriticOutput]
+"""One step: observations [N, ...], state, starts [N] and noise [N, H] -> output with T = 1."""
 
 
 class Heads(ProgramModule):
@@ -136,7 +139,7 @@ class ActorCritic(nn.Module):
         features = self.encoder.output_size
         self.memory = build_cell(config.cell, features, config.cell.hidden_size) if config.memory else None
         self.heads = Heads(self.memory.output_size if self.memory else features, config.actions, config.width)
-        self.log_deviations = nn.Parameter(torch.zeros(config.actions)) if config.continuous else None
+        self.log_std = nn.Parameter(torch.zeros(config.actions)) if config.continuous else None
         self._programs = ProgramCache()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
@@ -153,28 +156,28 @@ class ActorCritic(nn.Module):
             parts.append(self.encoder)
         for part in parts:
             normalize_rows(part, generator)
-        if self.log_deviations is not None:
-            nn.init.zeros_(self.log_deviations)
+        if self.log_std is not None:
+            nn.init.zeros_(self.log_std)
 
     def initial_state(self, count: int) -> State:
-        """Memories in which nothing is, of this many episodes."""
+        """The empty memory of ``count`` episodes."""
         if self.memory is None:
             return ()
         return self.memory.initial_state(count, next(self.parameters()))
 
     def forward(
         self, observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
-    ) -> Judged:
-        """Judge what was seen, from the first to the last step.
+    ) -> ActorCriticOutput:
+        """Policy and values from the first to the last step.
 
         Shape: observations [T, N, ...], starts [T, N] (True: a new episode begins with this observation),
         noise [T, N, H].
         """
-        return self.judge(self.encode(observations), state, starts, noise)
+        return self.forward_features(self.encode(observations), state, starts, noise)
 
     def act(
         self, observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
-    ) -> Judged:
+    ) -> ActorCriticOutput:
         """:meth:`forward` for one step without gradients: one call of the engine, the same numbers to the bit.
 
         Shape: observations [N, ...], starts [N], noise [N, H]; of what is returned [1, N, ...].
@@ -182,7 +185,7 @@ class ActorCritic(nn.Module):
         return self.prepare(starts=starts is not None, noise=noise is not None)(observations, state, starts, noise)
 
     def prepare(self, *, starts: bool = True, noise: bool = False) -> Act:
-        """:meth:`act` for many steps with the same weights, with everything looked up beforehand.
+        """:meth:`act` for many steps with the same weights, with everything looked up in advance.
 
         Args:
             starts, noise: whether they will be given.
@@ -194,7 +197,7 @@ class ActorCritic(nn.Module):
 
             def act(
                 observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
-            ) -> Judged:
+            ) -> ActorCriticOutput:
                 with torch.no_grad():
                     return self.forward(
                         observations[None],
@@ -208,10 +211,12 @@ class ActorCritic(nn.Module):
 
         def act_compiled(
             observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
-        ) -> Judged:
+        ) -> ActorCriticOutput:
             sequences = [observations.flatten(1).to(dtype)[None]]  # [N, ...] -> [1, N, size]
             if (noise is not None, starts is not None and self.memory is not None) != use[1:]:
-                raise ValueError("starts or noise were announced and not given, or the other way round")
+                raise ValueError(
+                    "starts or noise differ from what prepare() was told; expected both exactly if they were announced"
+                )
             if noise is not None:
                 sequences.append(noise[None])
             if starts is not None and self.memory is not None:
@@ -228,13 +233,13 @@ class ActorCritic(nn.Module):
         (features,) = run_frames(self.encoder, frames, engine=self.engine, cache=self._programs)
         return features.view(*observations.shape[:2], -1)
 
-    def judge(
+    def forward_features(
         self, features: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
-    ) -> Judged:
+    ) -> ActorCriticOutput:
         """:meth:`forward` from the encoder's output on. Shape: features [T, N, F]."""
-        judged = self._judge_compiled(features, state, starts, noise)
-        if judged is not None:
-            return judged
+        output = self._run_compiled(features, state, starts, noise)
+        if output is not None:
+            return output
         outputs = latents = gates = None
         if self.memory is not None:
             outputs, latents, gates, state = unroll(
@@ -242,11 +247,11 @@ class ActorCritic(nn.Module):
             )
             features = outputs
         actor, critic = self.heads(features)
-        return Judged(self._policy(actor), critic[..., 0], outputs, latents, gates, state)
+        return ActorCriticOutput(self._policy(actor), critic[..., 0], outputs, latents, gates, state)
 
-    def _judge_compiled(
+    def _run_compiled(
         self, features: Tensor, state: State, starts: Tensor | None, noise: Tensor | None
-    ) -> Judged | None:
+    ) -> ActorCriticOutput | None:
         """Memory, actor and critic in one call of the engine; None where it cannot run."""
         masks = [] if starts is None or self.memory is None else [starts.to(features.dtype).unsqueeze(-1)]
         sequences = [features, *([] if noise is None else [noise]), *masks]
@@ -260,20 +265,20 @@ class ActorCritic(nn.Module):
         key = (use, None if self.memory is None else self.memory.program_key())
         return self._programs.get_or_make(key, lambda: agent_program(self, *use), self.engine)
 
-    def _read(self, results: Results) -> Judged:
+    def _read(self, results: Results) -> ActorCriticOutput:
         """What an :func:`agent_program` gave."""
         actor, critic, *rest = results.outputs
         outputs, latents, gates = [*rest, None, None, None][:3]
-        return Judged(self._policy(actor), critic[..., 0], outputs, latents, gates, results.finals)
+        return ActorCriticOutput(self._policy(actor), critic[..., 0], outputs, latents, gates, results.finals)
 
     @property
     def _dtype(self) -> torch.dtype:
         return next(self.heads.parameters()).dtype
 
     def _policy(self, actor: Tensor) -> Policy:
-        if self.log_deviations is None:
-            return Choices(torch.log_softmax(actor, dim=-1))
-        return Pulls(actor, self.log_deviations)
+        if self.log_std is None:
+            return Categorical(torch.log_softmax(actor, dim=-1))
+        return DiagonalGaussian(actor, self.log_std)
 
 
 def agent_program(agent: ActorCritic, encoded: bool, with_noise: bool, with_starts: bool) -> Program | None:

@@ -1,25 +1,115 @@
-"""World models as safetensors files that carry their configuration."""
+"""Every save and load of models: safetensors files that carry their configuration. None of them ever executes code.
+
+A path is a file or the directory that a run or a fit left; :func:`identify` says what it holds.
+"""
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from gatel0rd.config import from_json, to_json
-from gatel0rd.files import FileError, load_arrays, save_arrays
-from gatel0rd.models.config import WorldModelConfig
+from gatel0rd.files import Arrays, FileError, load_arrays, read_header, save_arrays, write_json
+from gatel0rd.models.actor_critic import ActorCritic
+from gatel0rd.models.config import ActorCriticConfig, WorldModelConfig
+from gatel0rd.models.fitted import FittedModel, Scaling, wrap_model
 from gatel0rd.models.world_model import WorldModel
 
+MODEL_FILE, AGENT_FILE, CHECKPOINT_FILE = "model.safetensors", "agent.safetensors", "checkpoint.safetensors"
+"""Names of the files in the directory of a run or of a fit."""
+DESCRIPTION_FILE, DESCRIPTION_VERSION = "model.json", 1
+"""Columns and scaling of a fitted model, next to its weights."""
+EXPECTED = {
+    MODEL_FILE: "a directory that `gatel0rd fit` or `gatel0rd run` left",
+    AGENT_FILE: "the directory of a finished run, as `gatel0rd rl train` leaves it",
+}
+"""Where these files are found, in words."""
 
-def model_arrays(model: torch.nn.Module) -> dict[str, np.ndarray[Any, Any]]:
+
+class ContentKind(Enum):
+    """What a file or a directory holds. The values complete the sentence "it holds …"."""
+
+    WORLD_MODEL = "a world model"
+    FITTED_MODEL = "a world model of recordings"
+    AGENT = "an agent"
+    CHECKPOINT = "an unfinished training"
+    DATASET = "a data set"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a path holds.
+
+    Attributes:
+        file: the safetensors file, which is the path itself or a file in it.
+        metadata: what was written into that file next to the arrays, as plain data.
+    """
+
+    kind: ContentKind
+    file: Path
+    metadata: dict[str, Any]
+
+
+def identify(path: Path | str) -> Contents:
+    """Say what a file, or the directory of a run or of a fit, holds; without reading weights.
+
+    The finished model counts before the checkpoint from which it came. A path with nothing of ours is a
+    :class:`FileError`.
+    """
+    path = Path(path)
+    file = path
+    if path.is_dir():
+        found = [path / name for name in (MODEL_FILE, AGENT_FILE, CHECKPOINT_FILE) if (path / name).exists()]
+        if not found:
+            raise FileError(
+                f"there is no {MODEL_FILE} or {AGENT_FILE} in {path}; expected a directory that `gatel0rd fit`, "
+                "`gatel0rd run` or `gatel0rd rl train` left"
+            )
+        file = found[0]
+    name, metadata = read_header(file)
+    kinds = {
+        "model": ContentKind.WORLD_MODEL,
+        "agent": ContentKind.AGENT,
+        "checkpoint": ContentKind.CHECKPOINT,
+        "dataset": ContentKind.DATASET,
+    }
+    if name not in kinds:
+        raise FileError(f"{file} is gatel0rd {name}, which this version does not know; expected {', '.join(kinds)}")
+    kind = kinds[name]
+    if kind is ContentKind.WORLD_MODEL and file != path and (path / DESCRIPTION_FILE).exists():
+        kind = ContentKind.FITTED_MODEL
+    return Contents(kind, file, metadata)
+
+
+def weights_file(path: Path | str, name: str) -> Path:
+    """The file of weights at a path, which is that file or a directory in which it has this name."""
+    path = Path(path)
+    if path.is_file() or path.suffix == ".safetensors":
+        return path
+    file, held = path / name, ""
+    if file.is_file():
+        return file
+    if path.is_dir():
+        with suppress(FileError):  # there is nothing of ours
+            held = f" ({path} holds {identify(path).kind.value})"
+    raise FileError(f"there is no {file}{held}; expected {EXPECTED[name]}")
+
+
+# ---- weights ----
+
+
+def model_arrays(model: torch.nn.Module) -> Arrays:
     """The weights of a model as NumPy arrays, by name."""
     return {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
 
 
-def load_weights(model: torch.nn.Module, arrays: dict[str, np.ndarray[Any, Any]], source: Path) -> None:
+def load_weights(model: torch.nn.Module, arrays: Arrays, source: Path) -> None:
     """Put weights into a model; weights of another model are a :class:`FileError` that names the differences."""
     own = model.state_dict()
     differences = [f"{name} is missing" for name in own if name not in arrays]
@@ -35,16 +125,106 @@ def load_weights(model: torch.nn.Module, arrays: dict[str, np.ndarray[Any, Any]]
     model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
 
 
+# ---- world models ----
+
+
 def save_model(path: Path | str, model: WorldModel, metadata: dict[str, Any] | None = None) -> None:
-    """Write a world model to one file; ``metadata`` (plain JSON data) is kept beside its configuration."""
+    """Write a world model to one file, with its configuration and ``metadata`` (plain JSON data)."""
     content = {"config": to_json(model.config), **(metadata or {})}
     save_arrays(Path(path), model_arrays(model), kind="model", metadata=content)
 
 
 def load_model(path: Path | str) -> WorldModel:
-    """Read a world model, in ``eval()`` mode. Never executes code from the file."""
-    arrays, metadata = load_arrays(Path(path), kind="model")
+    """Read a world model from its file or its directory, in ``eval()`` mode."""
+    return _load_model(weights_file(path, MODEL_FILE))[0]
+
+
+def _load_model(file: Path) -> tuple[WorldModel, dict[str, Any]]:
+    arrays, metadata = load_arrays(file, kind="model")
     dtype = torch.from_numpy(next(iter(arrays.values()))).dtype
     model = WorldModel(from_json(WorldModelConfig, metadata["config"]), dtype=dtype)
-    load_weights(model, arrays, Path(path))
-    return model.eval()
+    load_weights(model, arrays, file)
+    return model.eval(), metadata
+
+
+# ---- agents ----
+
+
+def save_agent(path: Path | str, agent: ActorCritic, metadata: dict[str, Any] | None = None) -> None:
+    """Write an agent to one file, with its configuration and ``metadata`` (plain JSON data)."""
+    content = {"config": to_json(agent.config), **(metadata or {})}
+    save_arrays(Path(path), model_arrays(agent), kind="agent", metadata=content)
+
+
+def load_agent(path: Path | str) -> tuple[ActorCritic, dict[str, Any]]:
+    """Read an agent from its file or its directory, in ``eval()`` mode, and the metadata that was written with it."""
+    file = weights_file(path, AGENT_FILE)
+    arrays, metadata = load_arrays(file, kind="agent")
+    agent = ActorCritic(from_json(ActorCriticConfig, metadata["config"]))
+    load_weights(agent, arrays, file)
+    return agent.eval(), metadata
+
+
+# ---- fitted models ----
+
+
+def save_fitted(directory: Path | str, fitted: FittedModel) -> Path:
+    """Write a fitted model's weights and its description to a directory."""
+    directory = Path(directory)
+    save_model(directory / MODEL_FILE, fitted.model)
+    content = {
+        "version": DESCRIPTION_VERSION,
+        "cell": fitted.cell,
+        "observations": list(fitted.observation_names),
+        "actions": list(fitted.action_names),
+        "scaling": {
+            "observations": {"offset": fitted.observation_scaling.offset, "scale": fitted.observation_scaling.scale},
+            "actions": {"offset": fitted.action_scaling.offset, "scale": fitted.action_scaling.scale},
+        },
+        "info": fitted.info,
+    }
+    write_json(directory / DESCRIPTION_FILE, content)
+    return directory
+
+
+def load_fitted(directory: Path | str) -> FittedModel:
+    """Read a model that ``gatel0rd fit`` or ``gatel0rd run`` left in a directory."""
+    file = weights_file(directory, MODEL_FILE)
+    model, metadata = _load_model(file)
+    description = file.parent / DESCRIPTION_FILE
+    if description.exists():
+        return _read_description(description, model)
+    run = metadata.get("run")  # a run of an experiment: columns are numbered, nothing is scaled
+    return wrap_model(model, info={"run": run} if run else {})
+
+
+def _read_description(path: Path, model: WorldModel) -> FittedModel:
+    config = model.config
+    try:
+        content = json.loads(path.read_text())
+        scaling = {
+            name: Scaling(tuple(map(float, entry["offset"])), tuple(map(float, entry["scale"])))
+            for name, entry in content["scaling"].items()
+        }
+        observed, acted = tuple(map(str, content["observations"])), tuple(map(str, content["actions"]))
+        sizes = (len(observed), len(acted))
+        usable = content["version"] == DESCRIPTION_VERSION and all(
+            scaling[name].fits(size) for name, size in zip(("observations", "actions"), sizes, strict=True)
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"{path} is damaged ({error!r}); fit the model again") from error
+    if sizes != (config.observation_size, config.action_size):
+        raise FileError(
+            f"{path} names {sizes[0]} observations and {sizes[1]} actions; the weights beside it have "
+            f"{config.observation_size} and {config.action_size}"
+        )
+    if not usable:
+        raise FileError(f"{path} has another version, or a scaling that is no scaling; fit the model again")
+    return FittedModel(
+        model=model,
+        observation_names=observed,
+        action_names=acted,
+        observation_scaling=scaling["observations"],
+        action_scaling=scaling["actions"],
+        info=content.get("info", {}),
+    )

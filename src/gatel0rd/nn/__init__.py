@@ -1,9 +1,16 @@
 """What a PyTorch user imports: the layer, one step of it, the loop over time, and the paper's mathematics."""
 
-from gatel0rd.nn import functional
-from gatel0rd.nn.functional import l0_penalty, l1_penalty, l2_penalty, retanh
-from gatel0rd.nn.layer import GateL0RD, GateL0RDCell
-from gatel0rd.nn.unroll import unroll
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gatel0rd.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from gatel0rd.nn import functional
+    from gatel0rd.nn.functional import l0_penalty, l1_penalty, l2_penalty, retanh
+    from gatel0rd.nn.layer import GateL0RD, GateL0RDCell
+    from gatel0rd.nn.unroll import unroll
 
 __all__ = [
     "GateL0RD",
@@ -15,3 +22,16 @@ __all__ = [
     "retanh",
     "unroll",
 ]
+
+__getattr__, __dir__ = load_lazily(
+    __name__,
+    {
+        "GateL0RD": "layer",
+        "GateL0RDCell": "layer",
+        "l0_penalty": "functional",
+        "l1_penalty": "functional",
+        "l2_penalty": "functional",
+        "retanh": "functional",
+        "unroll": "unroll",
+    },
+)

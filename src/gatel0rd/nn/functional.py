@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -80,24 +79,3 @@ def dims_used(gates: Tensor) -> Tensor:
 def sampling_probability(epoch: int, *, decay: float, minimum: float) -> float:
     """Probability of feeding the real input in scheduled sampling: p_i = max(k^i, p_min)."""
     return max(decay**epoch, minimum)
-
-
-def generalized_advantages(
-    rewards: Tensor, values: Tensor, next_values: Tensor, ends: Tensor, *, discount: float, trace: float
-) -> Tensor:
-    """How much better than expected things went: A_t = δ_t + γλ·A_{t+1}, with δ_t = r_t + γ·V(o_{t+1}) - V(o_t).
-
-    Args:
-        next_values: V of what each step led to; 0 where an episode terminated.
-        ends: True where a step ended its episode: what comes later belongs to another one.
-
-    Shape: [T, N] each -> [T, N].
-    """
-    errors = (rewards + discount * next_values - values).numpy()
-    passed_on = (discount * trace * (~ends).to(rewards.dtype)).numpy()
-    advantages = np.empty_like(errors)
-    later = np.zeros_like(errors[0])
-    for t in reversed(range(len(errors))):  # in NumPy, whose small operations take a fraction of the time
-        later = errors[t] + passed_on[t] * later
-        advantages[t] = later
-    return torch.from_numpy(advantages)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.paper.films import GAP, INK, PAPER, SCENE_HEIGHT, STRIP, check_film, write_film
-from gatel0rd.training.ppo import executable
-from gatel0rd.training.vector_env import import_packages, plain
+from gatel0rd.training.ppo.rollout import clip_actions
+from gatel0rd.training.vector_env import import_packages, select_observation
 
 Frame = NDArray[np.uint8]
 TILE, CHART, MOST_FRAMES = 32, 128, 400
@@ -54,13 +54,13 @@ def film_agent(
     pictures: list[tuple[Frame, Frame | None]] = []
     latents, gates = [], []
     while not over and len(pictures) < MOST_FRAMES:
-        judged = act(torch.from_numpy(plain(seen)[None].copy()), state, None, None)
-        state = judged.state
-        chosen = judged.policy.best() if greedy else judged.policy.sample(generator)
+        output = act(torch.from_numpy(select_observation(seen)[None].copy()), state, None, None)
+        state = output.state
+        chosen = output.policy.mode() if greedy else output.policy.sample(generator)
         pictures.append((fitted(env.render()), view_of(env)))
-        latents.append(None if judged.latents is None else judged.latents[0, 0].numpy())
-        gates.append(None if judged.gates is None else judged.gates[0, 0].numpy() > 0)
-        seen, reward, terminated, truncated, _ = env.step(executable(chosen[0], env.action_space)[0])
+        latents.append(None if output.latents is None else output.latents[0, 0].numpy())
+        gates.append(None if output.gates is None else output.gates[0, 0].numpy() > 0)
+        seen, reward, terminated, truncated, _ = env.step(clip_actions(chosen[0], env.action_space)[0])
         total += float(reward)
         over = terminated or truncated
     pictures.append((fitted(env.render()), view_of(env)))

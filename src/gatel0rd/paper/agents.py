@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from gatel0rd.config import content_hash
 from gatel0rd.models.config import ActorCriticConfig
-from gatel0rd.nn.config import CellConfig
 from gatel0rd.paper.profiles import Profile
 from gatel0rd.training.config import PPOConfig
-from gatel0rd.training.recipe import AgentPreset
+from gatel0rd.training.presets import AgentPreset, agent_configs
 from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant
 
 FRAMES_PER_SECOND = 6000
@@ -73,7 +72,9 @@ def plan_agent_run(
     if frames is not None and frames < 1:
         raise ValueError(f"frames is {frames}; expected at least 1")
     own_frames = profile.scale_frames(experiment.frames) if frames is None else frames
-    agent, ppo = agent_configs(variant.cell, preset=preset, memory=variant.memory)
+    agent, ppo = agent_configs(
+        variant.cell, preset=preset, memory=variant.memory, observation_shape=OBSERVATION_SHAPE, actions=ACTIONS
+    )
     ppo = replace(ppo, learning_rate=variant.learning_rate, sparsity_weight=variant.sparsity_weight)
     updates = -(-own_frames // ppo.frames)
     return AgentRun(
@@ -89,38 +90,3 @@ def plan_agent_run(
         trials=profile.episodes,
         seed=seed,
     )
-
-
-def agent_configs(
-    cell: CellConfig,
-    *,
-    preset: AgentPreset = "text",
-    memory: bool = True,
-    observation_shape: tuple[int, ...] = OBSERVATION_SHAPE,
-    actions: int = ACTIONS,
-    continuous: bool = False,
-) -> tuple[ActorCriticConfig, PPOConfig]:
-    """An agent and its training, in the controlled setting or with the confounds of the authors' code.
-
-    ``reference``: all linear layers begin with normalised rows, which reaches GateL0RD but not the LSTM; gate noise is
-    drawn afresh in the update; the time limit ends episodes as if nothing came after it; and Adam's ε is the default of
-    the implementation that the paper cites, 1e-8, where its text has 1e-4.
-    ``tuned``: controlled, but with that ε and a tenth of the entropy's weight, for few frames.
-    """
-    reference, tuned = preset == "reference", preset == "tuned"
-    agent = ActorCriticConfig(
-        observation_shape=observation_shape,
-        actions=actions,
-        continuous=continuous,
-        cell=cell,
-        memory=memory,
-        normalized_rows="all" if reference else "heads",
-    )
-    ppo = PPOConfig(
-        gate_noise="fresh" if reference else "kept",
-        bootstrap_timeouts=not reference,
-        epsilon=1e-8 if reference or tuned else 1e-4,
-        entropy_weight=0.001 if tuned else 0.01,
-        sparsity_weight=0.01 if memory and cell.name == "gatel0rd" else 0.0,
-    )
-    return agent, ppo

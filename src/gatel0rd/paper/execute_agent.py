@@ -1,4 +1,4 @@
-"""One run of an agent from configuration to record, in a directory of its own; and agents as files."""
+"""One run of an agent from configuration to record, in a directory of its own."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ import torch
 import gatel0rd
 from gatel0rd.config import from_json, to_json
 from gatel0rd.engine import status
-from gatel0rd.files import FileError, exclusive, load_arrays, save_arrays, write_json
-from gatel0rd.models.actor_critic import ActorCritic
-from gatel0rd.models.config import ActorCriticConfig
-from gatel0rd.models.io import load_weights, model_arrays
+from gatel0rd.files import FileError, exclusive, write_json
+from gatel0rd.models.io import AGENT_FILE, load_agent, save_agent
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.paper.agent_film import drawn_environment, film_agent
-from gatel0rd.paper.agents import AgentRun, agent_configs
+from gatel0rd.paper.agents import AgentRun
 from gatel0rd.paper.execute import code_commit, one_thread, rounded
 from gatel0rd.paper.films import CELL_TITLES
 from gatel0rd.paper.records import processor, wilson
-from gatel0rd.training.agents import TRIALS_AT_ONCE, AgentTrainer, check_fits, describe, try_out
-from gatel0rd.training.recipe import AgentPreset
-from gatel0rd.training.vector_env import BackendName, make_vector
+from gatel0rd.training.ppo.evaluation import ENVIRONMENTS_AT_ONCE, play_episodes
+from gatel0rd.training.ppo.trainer import AgentTrainer, check_agent_fits, fitting_agent
+from gatel0rd.training.presets import AgentPreset, agent_configs
+from gatel0rd.training.vector_env import BackendName, make_vector_env
 
 POINTS = 100
 """Points of a learning curve."""
@@ -70,7 +69,7 @@ def execute_agent(
             trials=run.trials,
         )
         agent = trainer.run(on_update)
-        save_agent(directory / "agent.safetensors", agent, {"run": to_json(run)})
+        save_agent(directory / AGENT_FILE, agent, {"run": to_json(run)})
         record = {
             "run": to_json(run),
             "group": run.group,
@@ -80,7 +79,7 @@ def execute_agent(
                 "processor": processor(),
                 "threads": torch.get_num_threads(),
                 "engine": status()["engine"],
-                "environments": type(trainer.vector).__name__,
+                "environments": type(trainer.envs).__name__,
             },
             "parameters": sum(parameter.numel() for parameter in agent.parameters()),
             "wall_seconds": round(trainer.seconds, 2),
@@ -106,8 +105,8 @@ def plan_single(
     """A run in any environment, with the paper's training; ``cell`` may be ``none``."""
     if frames < 1:
         raise ValueError(f"frames is {frames}; expected at least 1")
-    with make_vector(environment, 1, backend=backend) as vector:
-        fitting = describe(vector)
+    with make_vector_env(environment, 1, backend=backend) as envs:
+        fitting = fitting_agent(envs)
     gated = cell == "gatel0rd"
     agent, ppo = agent_configs(
         CellConfig(name="elman" if cell == "none" else cell, hidden_size=hidden_size),  # type: ignore[arg-type]
@@ -147,16 +146,13 @@ def evaluate_agent(
     """How often a trained agent succeeds, where it was trained or elsewhere; as plain data."""
     if episodes < 1:
         raise ValueError(f"episodes is {episodes}; expected at least 1")
-    path = directory / "agent.safetensors"
-    if not path.exists():
-        raise FileError(f"there is no {path}; give the directory of a finished run, as `gatel0rd rl train` leaves it")
-    agent, metadata = load_agent(path)
+    agent, metadata = load_agent(directory)
     run = from_json(AgentRun, metadata["run"])
     place = environment or run.environment
     drawn = None if film is None else drawn_environment(place, film)
-    with one_thread(), make_vector(place, min(episodes, TRIALS_AT_ONCE), backend=backend) as vector:
-        check_fits(agent.config, vector)
-        played = try_out(agent, vector, episodes=episodes, seed=seed, greedy=greedy, on_step=on_episode)
+    with one_thread(), make_vector_env(place, min(episodes, ENVIRONMENTS_AT_ONCE), backend=backend) as envs:
+        check_agent_fits(agent.config, envs)
+        played = play_episodes(agent, envs, episodes=episodes, seed=seed, greedy=greedy, on_step=on_episode)
         if film is not None and drawn is not None:
             name = CELL_TITLES.get(run.memory_name, run.memory_name.upper())
             film_agent(agent, drawn, film, name=name, seed=seed, greedy=greedy, on_frame=on_frame)
@@ -199,17 +195,3 @@ def learning_curves(history: list[dict[str, Any]]) -> dict[str, list[Any]]:
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
     return columns
-
-
-def save_agent(path: Path, agent: ActorCritic, metadata: dict[str, Any]) -> None:
-    """Write an agent to one file that carries its configuration."""
-    content = {"config": to_json(agent.config), **metadata}
-    save_arrays(path, model_arrays(agent), kind="agent", metadata=content)
-
-
-def load_agent(path: Path) -> tuple[ActorCritic, dict[str, Any]]:
-    """Read an agent, and what else was written beside its configuration. Never executes code from the file."""
-    arrays, metadata = load_arrays(path, kind="agent")
-    agent = ActorCritic(from_json(ActorCriticConfig, metadata["config"]))
-    load_weights(agent, arrays, path)
-    return agent.eval(), metadata

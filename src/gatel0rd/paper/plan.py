@@ -13,7 +13,8 @@ from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.paper.agents import FRAMES_PER_SECOND, AgentRun, plan_agent_run
 from gatel0rd.paper.profiles import PROFILES, Profile, compressed_decay
 from gatel0rd.training.config import TrainConfig
-from gatel0rd.training.recipe import AgentPreset, DataRecipe, Preset
+from gatel0rd.training.presets import AgentPreset
+from gatel0rd.training.recipe import DataRecipe, Preset
 from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant, Experiment, Scenario, Variant
 
 SNAPSHOTS = 10

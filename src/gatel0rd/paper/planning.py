@@ -19,7 +19,7 @@ from gatel0rd.paper.films import SCENE_HEIGHT, Frame, check_film, compose, title
 from gatel0rd.paper.plan import RunConfig
 from gatel0rd.paper.records import wilson
 from gatel0rd.planning import ICEM, LearnedForesight, TrueForesight, World, control
-from gatel0rd.planning.control import Episodes, Rows
+from gatel0rd.planning.mpc import Episodes, Rows
 from gatel0rd.training.dataset import Progress, ignore_progress
 from gatel0rd.training.recipe import Preset
 from gatel0rd.worlds.data import GENERATORS

@@ -1,10 +1,17 @@
 """Planning: iCEM, which sees nothing but costs, and model-predictive control with a learned memory."""
 
-from gatel0rd.planning.control import Episodes, control
-from gatel0rd.planning.foresight import Foresight, LearnedForesight, TrueForesight
-from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
-from gatel0rd.planning.noise import colored_noise
-from gatel0rd.planning.tasks import Task, World
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gatel0rd.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from gatel0rd.planning.foresight import Foresight, LearnedForesight, TrueForesight
+    from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
+    from gatel0rd.planning.mpc import Episodes, control
+    from gatel0rd.planning.noise import colored_noise
+    from gatel0rd.planning.tasks import Task, World
 
 __all__ = [
     "ICEM",
@@ -21,3 +28,22 @@ __all__ = [
     "plain_cem",
     "random_shooting",
 ]
+
+__getattr__, __dir__ = load_lazily(
+    __name__,
+    {
+        "ICEM": "icem",
+        "Episodes": "mpc",
+        "Foresight": "foresight",
+        "ICEMConfig": "icem",
+        "LearnedForesight": "foresight",
+        "Objective": "icem",
+        "Task": "tasks",
+        "TrueForesight": "foresight",
+        "World": "tasks",
+        "colored_noise": "noise",
+        "control": "mpc",
+        "plain_cem": "icem",
+        "random_shooting": "icem",
+    },
+)

@@ -1,4 +1,4 @@
-"""Who foretells what actions lead to: a learned model with its memory, or the true world."""
+"""Predictions of what actions lead to: by a learned model with its memory, or by the true world."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Foresight(Protocol):
         ...
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these episodes only."""
+        """Continue with these episodes only."""
         ...
 
 
 class TrueForesight:
-    """The world itself as the model, so that the planner can be judged alone. It goes on as the world does."""
+    """The world itself as the model, so that the planner can be evaluated alone. It advances with the world."""
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -30,8 +30,8 @@ class ICEMConfig:
         reuse: share of the elites that is kept.
         keep_elites: whether they are kept from one iteration to the next.
         shift_elites: whether they are kept, one action later, from one step to the next.
-        momentum: share of the old mean and deviation in the new ones.
-        initial_deviation: of the first samples, as a share of half the action range.
+        momentum: share of the old mean and standard deviation in the new ones.
+        initial_std: standard deviation of the first samples, as a share of half the action range.
         try_mean: whether the last iteration also tries the mean itself.
         execute_best: return the first action of the best sequence, else of the mean.
     """
@@ -46,7 +46,7 @@ class ICEMConfig:
     keep_elites: bool = True
     shift_elites: bool = True
     momentum: float = 0.1
-    initial_deviation: float = 0.5
+    initial_std: float = 0.5
     try_mean: bool = True
     execute_best: bool = True
 
@@ -61,8 +61,8 @@ class ICEMConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected {low} to {high}")
         if not 0 <= self.noise_exponent < np.inf:
             raise ValueError(f"noise_exponent is {self.noise_exponent}; expected a finite number of at least 0")
-        if not 0 < self.initial_deviation < np.inf:
-            raise ValueError(f"initial_deviation is {self.initial_deviation}; expected a finite number above 0")
+        if not 0 < self.initial_std < np.inf:
+            raise ValueError(f"initial_std is {self.initial_std}; expected a finite number above 0")
 
     @property
     def kept(self) -> int:
@@ -100,7 +100,7 @@ def random_shooting(config: ICEMConfig) -> ICEMConfig:
 
 
 class ICEM:
-    """Plans for any number of episodes side by side; knows nothing of the world but the objective.
+    """Plans for any number of episodes in parallel; knows nothing of the world but the objective.
 
     Call :meth:`reset` at the start of an episode and :meth:`plan` at every step. Afterwards ``planned`` [E, T, A] is
     the sequence of which the first action was returned, and ``elites`` [E, K, T, A] are the best ones in order.
@@ -136,27 +136,27 @@ class ICEM:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the last episodes: mean in the middle, wide deviation, no elites."""
+        """Forget the last episodes: mean in the middle of the action range, initial standard deviation, no elites."""
         config = self.config
         episodes = len(self.generators)
         shape = (episodes, config.horizon, len(self.low))
         self.mean: Array = np.broadcast_to((self.low + self.high) / 2, shape).copy()
-        self.deviation = self._wide()
+        self.std = self._initial_std()
         self.elites: Array = np.empty((episodes, 0, *shape[1:]))
         self.elite_costs: Array = np.empty((episodes, 0))
         self.planned = self.mean
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these episodes only."""
+        """Continue with these episodes only."""
         self.generators = [self.generators[row] for row in rows]
-        self.mean, self.deviation = self.mean[rows], self.deviation[rows]
+        self.mean, self.std = self.mean[rows], self.std[rows]
         self.elites, self.elite_costs, self.planned = self.elites[rows], self.elite_costs[rows], self.planned[rows]
 
     def plan(self, objective: Objective, *, suggestions: Array | None = None, start: Array | None = None) -> Array:
         """The next action of every episode, [E, A]. The search begins where the last call ended, one step later.
 
         Args:
-            suggestions: action sequences of somebody else that are tried too, in the first iteration, [E, S, T, A].
+            suggestions: further action sequences that are tried in the first iteration, [E, S, T, A].
             start: where the search begins instead, [E, T, A].
         """
         config = self.config
@@ -169,10 +169,10 @@ class ICEM:
                 samples[:, 0] = self.mean
             if iteration == 0:
                 others = [self.elites] if suggestions is None else [self.elites, suggestions]
-                samples = np.concatenate([samples, *others], axis=1)  # costs of elites are of a step ago: judged anew
-                costs = self._judge(objective, samples)
+                samples = np.concatenate([samples, *others], axis=1)  # elites' costs are of a step ago
+                costs = self._evaluate(objective, samples)
             else:
-                costs = self._judge(objective, samples)
+                costs = self._evaluate(objective, samples)
                 kept = config.kept if config.keep_elites else 0
                 samples = np.concatenate([samples, self.elites[:, :kept]], axis=1)
                 costs = np.concatenate([costs, self.elite_costs[:, :kept]], axis=1)
@@ -183,21 +183,21 @@ class ICEM:
         self.planned = self.elites[:, 0] if config.execute_best else self.mean
         action: Array = self.planned[:, 0].copy()
         self.mean = np.concatenate([self.mean[:, 1:], self.mean[:, -1:]], axis=1)
-        self.deviation = self._wide()
+        self.std = self._initial_std()
         return action
 
     def _fit(self) -> None:
-        """Move mean and deviation to those of the elites that are not hopeless; one alone is too little to fit to."""
+        """Fit mean and standard deviation to the elites with finite costs; a single one is too little to fit to."""
         finite = np.isfinite(self.elite_costs)[:, :, None, None]  # [E, K, 1, 1]
         count = np.maximum(finite.sum(axis=1), 1)
         mean = np.where(finite, self.elites, 0).sum(axis=1) / count
-        deviation = np.sqrt(np.where(finite, np.square(self.elites - mean[:, None]), 0).sum(axis=1) / count)
+        std = np.sqrt(np.where(finite, np.square(self.elites - mean[:, None]), 0).sum(axis=1) / count)
         old_share = np.where(count > 1, self.config.momentum, 1.0)
         self.mean = old_share * self.mean + (1 - old_share) * mean
-        self.deviation = old_share * self.deviation + (1 - old_share) * deviation
+        self.std = old_share * self.std + (1 - old_share) * std
 
-    def _wide(self) -> Array:
-        half = (self.high - self.low) / 2 * self.config.initial_deviation
+    def _initial_std(self) -> Array:
+        half = (self.high - self.low) / 2 * self.config.initial_std
         return np.broadcast_to(half, (len(self.generators), self.config.horizon, len(self.low))).copy()
 
     def _sample(self, count: int) -> Array:
@@ -205,7 +205,7 @@ class ICEM:
         shape = (count, len(self.low), self.config.horizon)
         drawn = [colored_noise(self.config.noise_exponent, shape, generator) for generator in self.generators]
         samples = np.stack(drawn).swapaxes(2, 3)  # [E, N, A, T] -> [E, N, T, A]
-        samples *= self.deviation[:, None]
+        samples *= self.std[:, None]
         samples += self.mean[:, None]
         return np.clip(samples, self.low, self.high, out=samples)
 
@@ -217,7 +217,7 @@ class ICEM:
         last = self._sample(kept.shape[1])[:, :, -1:]
         return np.concatenate([kept[:, :, 1:], last], axis=2)
 
-    def _judge(self, objective: Objective, samples: Array) -> Array:
+    def _evaluate(self, objective: Objective, samples: Array) -> Array:
         costs = np.asarray(objective(samples), dtype=np.float64)
         if costs.shape != samples.shape[:2]:
             raise ValueError(

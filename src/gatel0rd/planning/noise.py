@@ -28,10 +28,10 @@ def colored_noise(exponent: float, shape: tuple[int, ...], generator: np.random.
     scale = np.maximum(frequency, 1 / steps) ** (-exponent / 2)
     weight = scale[1:].copy()
     weight[-1] *= (1 + steps % 2) / 2  # with an even number of steps the highest frequency has no partner
-    deviation = 2 * np.sqrt(np.sum(weight**2)) / steps
+    std = 2 * np.sqrt(np.sum(weight**2)) / steps
     real, imaginary = (generator.standard_normal((*rest, len(frequency))) * scale for _ in range(2))
     for lone in (0, -1) if steps % 2 == 0 else (0,):  # these are real, and carry the variance of both parts
         imaginary[..., lone] = 0
         real[..., lone] *= np.sqrt(2)
-    noise: Array = np.fft.irfft(real + 1j * imaginary, n=steps, axis=-1) / deviation
+    noise: Array = np.fft.irfft(real + 1j * imaginary, n=steps, axis=-1) / std
     return noise

@@ -1,4 +1,4 @@
-"""What is planned for: worlds that run many episodes side by side, and what their futures cost (Suppl. B.3, B.4)."""
+"""What is planned for: worlds that run many episodes in parallel, and what their futures cost (Suppl. B.3, B.4)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Task:
 
 
 class World(ABC):
-    """Episodes of a task side by side, and their true future for any actions."""
+    """Episodes of a task in parallel, and their true future for any actions."""
 
     task: Task
     enlarged: float = 1.0
@@ -44,7 +44,7 @@ class World(ABC):
 
     @property
     def search(self) -> ICEMConfig:
-        """How iCEM searches in it, unless it is told otherwise."""
+        """The settings of iCEM that are used for it by default."""
         return ICEMConfig(horizon=self.task.horizon)
 
     def bounds(self) -> tuple[Array, Array]:
@@ -60,12 +60,12 @@ class World(ABC):
         """One step of every episode: observations [E, O], and whether its goal is reached now [E]."""
 
     def ended(self) -> bool:
-        """Whether the episodes cannot go on, reached or not."""
+        """Whether the episodes cannot continue, reached or not."""
         return False
 
     @abstractmethod
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these episodes only."""
+        """Continue with these episodes only."""
 
     @abstractmethod
     def simulate(self, sequences: Array) -> Array:

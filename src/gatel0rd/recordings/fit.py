@@ -2,31 +2,27 @@
 
 Training takes windows of the recordings, at offsets that are drawn anew in every round; recordings shorter than a
 window are taken whole. A batch holds windows of one length, so nothing is ever padded. All randomness of a round
-follows from (seed, round): an interrupted fit goes on and ends the same.
+follows from (seed, round): an interrupted fit resumes and ends the same.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gatel0rd.config import content_hash, to_json
 from gatel0rd.engine import EngineName
-from gatel0rd.files import load_arrays, save_arrays
+from gatel0rd.files import Arrays
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.models.fitted import FittedModel, Scaling
-from gatel0rd.models.io import load_weights, model_arrays
+from gatel0rd.models.io import load_weights, model_arrays, save_fitted
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.nn.functional import sampling_probability
@@ -35,35 +31,37 @@ from gatel0rd.recordings.gate_control import TOLERANCE, GateActivity, GateTarget
 from gatel0rd.recordings.recordings import Recordings
 from gatel0rd.recordings.windows import batches, split, window_view, windows
 from gatel0rd.training.config import TrainConfig
-from gatel0rd.training.resumable import Metrics, Resumable, TrainingError
-from gatel0rd.training.steps import make_stepper
-from gatel0rd.training.trainer import mix
+from gatel0rd.training.loop import Metrics, OnMetrics, TrainingLoop, derive_seed, ignore_metrics
+from gatel0rd.training.steps import SequenceBatch, make_stepper, train_on_batches
 
 SETTLED_SHARE = 0.6
 """Share of the rounds after which scheduled sampling has reached its minimum."""
 CHECKPOINT_SECONDS = 2.0
 
 
-class Fitter(Resumable):
-    """Fits one model in one directory, and goes on where a killed predecessor stopped.
+class Fitter(TrainingLoop):
+    """Fits one model in one directory, and resumes where a killed predecessor stopped.
 
     Args:
         recordings: all of them; a part is kept for validation.
-        config: how.
-        directory: where metrics, checkpoints and the best model so far go.
+        config: how to fit.
+        directory: where metrics and checkpoints are written, and the model in the end.
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
     """
+
+    unit = "round"
+    differs_in = "data or settings"
 
     def __init__(
         self, recordings: Recordings, config: FitConfig, directory: Path, *, engine: EngineName = "auto"
     ) -> None:
-        self.config, self.directory = config, directory
+        self.config = config
         self.train_part, self.validation_part = split(recordings, config.validation, config.seed)
         self.scaling = (Scaling.of(self.train_part.observations), Scaling.of(self.train_part.actions))
         self.train_tensors = self._scaled(self.train_part)
         self.validation_tensors = self._scaled(self.validation_part)
         self.model = WorldModel(model_config(self.train_part, config, self.train_tensors[0]), engine=engine)
-        self.model.reset_parameters(torch.Generator().manual_seed(mix(config.seed, -1)))
+        self.model.reset_parameters(torch.Generator().manual_seed(derive_seed(config.seed, -1)))
         self.longest = min(config.window, int(self.train_part.lengths.max()) - 1)
         self.mean_steps = float((self.train_part.lengths - 1).mean())
         self.target = GateTarget.of(config, self.mean_steps) if self.model.core.noise_size else None
@@ -77,20 +75,23 @@ class Fitter(Resumable):
             engine=engine,
             in_place=True,
         )
-        self.round, self.seconds = 0, 0.0
-        self.history: list[Metrics] = []
         self.best: tuple[int, float, int] | None = None  # how far from what is wanted, by how much, in which round
-        self.best_arrays: dict[str, NDArray[Any]] = {}
-        self.identity = " ".join([content_hash(config), content_hash(self.model.config), fingerprint(recordings)])
-        self.belongs_to = "data or settings"
-        if self.prepare_directory():
-            self._restore()
+        self.best_arrays: Arrays = {}
+        identity = " ".join([content_hash(config), content_hash(self.model.config), fingerprint(recordings)])
+        self.open_directory(
+            directory, self.model, self.stepper, identity=identity, checkpoint_seconds=CHECKPOINT_SECONDS
+        )
 
     def _scaled(self, part: Recordings) -> tuple[Tensor, Tensor]:
         return (
-            torch.from_numpy(self.scaling[0].there(part.observations)),
-            torch.from_numpy(self.scaling[1].there(part.actions)),
+            torch.from_numpy(self.scaling[0].transform(part.observations)),
+            torch.from_numpy(self.scaling[1].transform(part.actions)),
         )
+
+    @property
+    def round(self) -> int:
+        """Rounds so far."""
+        return self.completed
 
     @property
     def settled(self) -> bool:
@@ -98,33 +99,18 @@ class Fitter(Resumable):
         return self.round >= SETTLED_SHARE * self.config.rounds
 
     @property
-    def done(self) -> bool:
+    def finished(self) -> bool:
         """Whether all rounds are over, or nothing has improved for a while."""
         if self.round >= self.config.rounds:
             return True
         return self.best is not None and self.best[0] == 0 and self.round - self.best[2] >= self.config.patience
 
-    def run(self, on_round: Callable[[Metrics], None] = lambda metrics: None) -> FittedModel:
+    def run(self, on_round: OnMetrics = ignore_metrics) -> FittedModel:
         """Train until nothing improves any more; returns the best model, which is also in the directory."""
-        saved = time.monotonic()
-        began = saved - self.seconds
-        with self.metrics_path.open("a") as file:
-            while not self.done:
-                metrics = self._train_round()
-                self.round += 1
-                metrics |= {"round": self.round, "seconds": round(time.monotonic() - began, 2)}
-                self.seconds = metrics["seconds"]
-                self._keep_best(metrics)
-                self.history.append(metrics)
-                file.write(json.dumps(metrics) + "\n")
-                file.flush()
-                on_round(metrics)
-                if time.monotonic() - saved > CHECKPOINT_SECONDS or self.done:
-                    self._save()
-                    saved = time.monotonic()
+        self.run_loop(on_round)
         load_weights(self.model, self.best_arrays, self.directory)
         fitted = self.fitted()
-        fitted.save(self.directory)
+        save_fitted(self.directory, fitted)
         return fitted
 
     def fitted(self) -> FittedModel:
@@ -152,30 +138,24 @@ class Fitter(Resumable):
             },
         )
 
-    def _train_round(self) -> Metrics:
+    def train_unit(self) -> Metrics:
         config = self.config
         self.model.train()
-        generator = torch.Generator().manual_seed(mix(config.seed, self.round))
         decay = config.sampling_minimum ** (1 / max(1.0, SETTLED_SHARE * config.rounds))
-        probability = sampling_probability(self.round, decay=decay, minimum=config.sampling_minimum)
-        sums: dict[str, float] = {}
-        for number, batch in enumerate(batches(self.train_part, config, self.round)):
-            terms = self.stepper.step(
-                torch.from_numpy(batch.starts),
-                probability=probability,
-                counter=self.round * config.round_updates + number,
-                generator=generator,
-                steps=batch.steps,
-            )
-            if not math.isfinite(terms["loss"]):
-                raise TrainingError(
-                    f"the loss became {terms['loss']} in round {self.round + 1}; lower the learning rate (now "
-                    f"{config.learning_rate:g}) or look for extreme values in the data"
-                )
-            for name, term in terms.items():
-                sums[name] = sums.get(name, 0.0) + term
+        terms = train_on_batches(
+            self.stepper,
+            (
+                SequenceBatch(torch.from_numpy(batch.starts), batch.steps)
+                for batch in batches(self.train_part, config, self.round)
+            ),
+            probability=sampling_probability(self.round, decay=decay, minimum=config.sampling_minimum),
+            first_counter=self.round * config.round_updates,
+            generator=torch.Generator().manual_seed(derive_seed(config.seed, self.round)),
+            place=f"round {self.round + 1}",
+            learning_rate=config.learning_rate,
+        )
         self.model.eval()
-        metrics: Metrics = {"loss": sums["loss"] / config.round_updates, "error": self._errors()}
+        metrics: Metrics = {"loss": terms["loss"], "error": self._errors()}
         if self.model.core.noise_size:
             activity = self._measure_gates()
             metrics |= asdict(activity)
@@ -207,7 +187,7 @@ class Fitter(Resumable):
         groups = windows(self.train_part, self.longest)
         return measure_gates(self.model, *self.train_tensors, groups, self.mean_steps)
 
-    def _keep_best(self, metrics: Metrics) -> None:
+    def assess(self, metrics: Metrics) -> None:
         """The lowest error counts among settled rounds in which gates are as active as they should be.
 
         Without any the settled round counts in which they came closest, and before that the lowest error.
@@ -224,27 +204,14 @@ class Fitter(Resumable):
             self.best_arrays = {name: array.copy() for name, array in model_arrays(self.model).items()}
         metrics["best"] = self.best[2]
 
-    def _save(self) -> None:
-        assert self.best is not None
-        save_arrays(
-            self.directory / "best.safetensors", self.best_arrays, kind="checkpoint", metadata={"best": self.best}
-        )
-        progress: Any = {
-            "round": self.round,
-            "step": self.stepper.updates,
-            "sparsity_weight": self.stepper.sparsity_weight,
-        }
-        self.write_checkpoint(self.model, self.stepper.moments(), progress)
+    def read_extras(self) -> tuple[dict[str, Any], Arrays]:
+        return {"sparsity_weight": self.stepper.sparsity_weight, "best": self.best}, self.best_arrays
 
-    def _restore(self) -> None:
-        progress, moments = self.read_checkpoint(self.model)
-        self.stepper.restore(moments, progress["step"])
-        self.round, self.stepper.sparsity_weight = progress["round"], progress["sparsity_weight"]
-        self.history = self.read_history(self.round)
-        self.seconds = self.history[-1]["seconds"] if self.history else 0.0
-        self.best_arrays, metadata = load_arrays(self.directory / "best.safetensors", kind="checkpoint")
-        rank, value, number = metadata["best"]
-        self.best = (int(rank), float(value), int(number))
+    def restore_extras(self, extras: dict[str, Any], arrays: Arrays) -> None:
+        self.stepper.sparsity_weight, self.best_arrays = extras["sparsity_weight"], arrays
+        if extras["best"] is not None:
+            rank, value, number = extras["best"]
+            self.best = (int(rank), float(value), int(number))
 
 
 def model_config(train: Recordings, config: FitConfig, observations: Tensor) -> WorldModelConfig:
@@ -285,7 +252,7 @@ def fit(
     directory: Path,
     *,
     engine: EngineName = "auto",
-    on_round: Callable[[Metrics], None] = lambda metrics: None,
+    on_round: OnMetrics = ignore_metrics,
 ) -> FittedModel:
     """Fit a model to recordings, and write it to ``directory``; an interrupted fit resumes there."""
     if directory.exists() and not directory.is_dir():

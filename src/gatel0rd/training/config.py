@@ -32,13 +32,18 @@ class PPOConfig:
     """Recurrent proximal policy optimization. Defaults are the paper's (Suppl. B.2) and torch-ac's.
 
     Attributes:
-        environments, steps: side by side, and of each in one rollout.
-        epochs, batch_size: passes over a rollout, and frames of a gradient step.
+        environments: how many run in parallel.
+        steps: steps of each environment in one rollout.
+        epochs: passes over a rollout.
+        batch_size: frames of a gradient step.
         chunk: time steps through which gradients flow.
-        discount, trace: γ and λ of the generalized advantage estimation.
-        clip: how far the ratio of probabilities may go before it stops to count.
-        clip_values: whether values are clipped in the same way.
-        normalize_advantages: whether advantages of a batch get mean 0 and deviation 1.
+        clip_norm: largest norm of the gradient.
+        gamma, gae_lambda: γ and λ of the generalized advantage estimation.
+        clip_coef: how far the ratio of probabilities may move away from 1 before the objective is clipped.
+        clip_values: whether the change of values is clipped in the same way.
+        ent_coef, vf_coef: weights of the entropy and of the value function's loss.
+        sparsity_weight: weight of the share of open gates.
+        normalize_advantages: whether the advantages of a batch are scaled to mean 0 and standard deviation 1.
         refresh_memories: whether memories in the middle of chunks are replaced by those of the newest weights, for the
             shifted chunks that begin there.
         shift_chunks: whether every other epoch cuts half a chunk later.
@@ -56,12 +61,12 @@ class PPOConfig:
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-4
     clip_norm: float = 0.1
-    discount: float = 0.99
-    trace: float = 0.99
-    clip: float = 0.2
+    gamma: float = 0.99
+    gae_lambda: float = 0.99
+    clip_coef: float = 0.2
     clip_values: bool = True
-    entropy_weight: float = 0.01
-    value_weight: float = 0.5
+    ent_coef: float = 0.01
+    vf_coef: float = 0.5
     sparsity_weight: float = 0.01
     normalize_advantages: bool = False
     refresh_memories: bool = True
@@ -82,10 +87,10 @@ class PPOConfig:
             raise ValueError(f"chunks have {self.chunk} steps; expected an even number, they are shifted by half")
         if self.gate_noise not in ("none", "kept", "fresh"):
             raise ValueError(f"gate_noise is {self.gate_noise!r}; expected none, kept or fresh")
-        for name in ("learning_rate", "clip", "clip_norm"):
+        for name in ("learning_rate", "clip_coef", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected a number above 0")
-        for name in ("discount", "trace"):
+        for name in ("gamma", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected 0 to 1")
 

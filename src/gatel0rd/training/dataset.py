@@ -17,11 +17,11 @@ from gatel0rd.files import Arrays, FileError, load_arrays, save_arrays
 from gatel0rd.training.recipe import DataRecipe
 
 Progress = Callable[[int, int], None]
-"""Called now and then while sequences are made, with how many there are and how many there will be."""
+"""Called now and then while sequences are made, with their number so far and in the end."""
 
 
 def ignore_progress(done: int, total: int) -> None:
-    """For those who do not want to know."""
+    """A callback that does nothing."""
 
 
 def packages() -> dict[str, str]:
@@ -32,7 +32,7 @@ def packages() -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Sequences of equal length, with ground-truth labels beside them.
+    """Sequences of equal length, with ground-truth labels.
 
     Shape: observations [N, T, O] and actions [N, T, A] float32; strata [N], the balanced groups of which every
     batch takes its share; each label [N, T], [N] or [N, ·].

@@ -37,6 +37,6 @@ def run_in_parts(run: Callable[[Tensor, Tensor], Rollout], observations: Tensor,
 
 
 def join_gates(rollouts: list[Rollout]) -> Tensor | None:
-    """The gates of several batches side by side, [T, ΣB, G]."""
+    """The gates of several batches joined, [T, ΣB, G]."""
     parts = [rollout.gates for rollout in rollouts if rollout.gates is not None]
     return torch.cat(parts, dim=1) if parts else None

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 Preset = Literal["text", "reference"]
-AgentPreset = Literal["text", "reference", "tuned"]
 
 
 @dataclass(frozen=True, kw_only=True)

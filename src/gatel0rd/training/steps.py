@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,22 +15,18 @@ from gatel0rd.engine.optimizer import FlatTrainer
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.models.world_program import training_program
 from gatel0rd.nn.functional import PENALTIES, open_rate
+from gatel0rd.training.adam import AdamState, read_adam, restore_adam
 from gatel0rd.training.config import TrainConfig
-from gatel0rd.training.resumable import Moments
+from gatel0rd.training.loop import KeepsOptimizer, TrainingError
 
 Terms = dict[str, float]
 
 
-class Stepper(Protocol):
+class Stepper(KeepsOptimizer, Protocol):
     """Trains a model batch by batch."""
 
     sparsity_weight: float
     """λ; may be changed between steps."""
-
-    @property
-    def updates(self) -> int:
-        """Steps taken so far."""
-        ...
 
     def step(
         self,
@@ -45,17 +43,55 @@ class Stepper(Protocol):
             probability: of feeding the real input (scheduled sampling).
             counter: number of the batch since the beginning of training.
             generator: seeded for this epoch.
-            steps: only the first so many steps of the sequences; all if not given.
+            steps: how many of the sequences' first steps to train on; all if not given.
         """
         ...
 
-    def moments(self) -> Moments:
-        """Adam's running means, exp_avg and exp_avg_sq, by parameter name."""
-        ...
 
-    def restore(self, moments: Moments, updates: int) -> None:
-        """Go on from earlier moments."""
-        ...
+@dataclass(frozen=True)
+class SequenceBatch:
+    """Sequences to train on, and how many of their first steps (all if None)."""
+
+    index: Tensor
+    steps: int | None = None
+
+
+def train_on_batches(
+    stepper: Stepper,
+    batches: Iterable[SequenceBatch],
+    *,
+    probability: float,
+    first_counter: int,
+    generator: torch.Generator,
+    place: str,
+    learning_rate: float,
+) -> Terms:
+    """Take a step on every batch; returns the means of the loss's terms.
+
+    Args:
+        first_counter: number of the first batch since the beginning of training.
+        place: where training is, for the error that a loss which is not finite raises: "epoch 3".
+        learning_rate: what that error advises to lower.
+    """
+    sums: Terms = {}
+    count = 0
+    for batch in batches:
+        terms = stepper.step(
+            batch.index,
+            probability=probability,
+            counter=first_counter + count,
+            generator=generator,
+            steps=batch.steps,
+        )
+        if not math.isfinite(terms["loss"]):
+            raise TrainingError(
+                f"the loss became {terms['loss']} in {place}; lower the learning rate (now {learning_rate:g}) "
+                "or look for extreme values in the data"
+            )
+        for name, term in terms.items():
+            sums[name] = sums.get(name, 0.0) + term
+        count += 1
+    return {name: total / count for name, total in sums.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +116,6 @@ class TorchStepper:
         self.optimizer = torch.optim.Adam(
             model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, foreach=True
         )
-        self.updates = 0
 
     def losses(self, index: Tensor, feed: Tensor | None, noise: Tensor | None, steps: int | None = None) -> Losses:
         """The loss terms of one batch. Shape: feed [T, B], noise [T, B, noise_size]."""
@@ -98,7 +133,6 @@ class TorchStepper:
         total.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm, foreach=True)
         self.optimizer.step()
-        self.updates += 1
 
     def step(
         self,
@@ -119,17 +153,11 @@ class TorchStepper:
         named = {"loss": total, "task_loss": losses.task, "penalty": losses.penalty, "open_rate": losses.open_rate}
         return {name: term.item() for name, term in named.items() if term is not None}
 
-    def moments(self) -> Moments:
-        state = {name: self.optimizer.state[parameter] for name, parameter in self.model.named_parameters()}
-        return {moment: {name: entry[moment] for name, entry in state.items()} for moment in ("exp_avg", "exp_avg_sq")}
+    def read_optimizer(self) -> AdamState:
+        return read_adam(self.optimizer, dict(self.model.named_parameters()))
 
-    def restore(self, moments: Moments, updates: int) -> None:
-        self.updates = updates
-        for name, parameter in self.model.named_parameters():
-            self.optimizer.state[parameter] = {
-                "step": torch.tensor(float(updates)),
-                **{moment: tensors[name] for moment, tensors in moments.items()},
-            }
+    def restore_optimizer(self, state: AdamState) -> None:
+        restore_adam(self.optimizer, dict(self.model.named_parameters()), state)
 
 
 class NativeStepper:
@@ -140,13 +168,8 @@ class NativeStepper:
     ) -> None:
         self.config, self.trainer = config, trainer
         self.sparsity_weight = config.sparsity_weight
-        self.names = trainer.compiled.program.parameters
         self.all_steps, self.features = len(observations) - 1, observations.shape[-1]
         self.gates = model.core.noise_size
-
-    @property
-    def updates(self) -> int:
-        return self.trainer.updates
 
     def step(
         self,
@@ -175,22 +198,14 @@ class NativeStepper:
             terms["open_rate"] = terms["penalty"]
         return {"loss": sum(weight * value for weight, value in zip(weights, sums, strict=True)), **terms}
 
-    def moments(self) -> Moments:
-        return {"exp_avg": self._named(self.trainer.mean), "exp_avg_sq": self._named(self.trainer.square)}
+    def read_optimizer(self) -> AdamState:
+        return read_adam(self.trainer, self._named_parameters())
 
-    def restore(self, moments: Moments, updates: int) -> None:
-        self.trainer.updates = updates
-        for own, given in ((self.trainer.mean, "exp_avg"), (self.trainer.square, "exp_avg_sq")):
-            for name, view in self._named(own).items():
-                view.copy_(moments[given][name])
+    def restore_optimizer(self, state: AdamState) -> None:
+        restore_adam(self.trainer, self._named_parameters(), state)
 
-    def _named(self, flat: Tensor) -> dict[str, Tensor]:
-        parameters = self.trainer.parameters
-        parts = flat.split([parameter.numel() for parameter in parameters])
-        return {
-            name: part.view(parameter.shape)
-            for name, part, parameter in zip(self.names, parts, parameters, strict=True)
-        }
+    def _named_parameters(self) -> dict[str, Tensor]:
+        return dict(zip(self.trainer.compiled.program.parameters, self.trainer.parameters, strict=True))
 
 
 def make_stepper(

@@ -1,7 +1,7 @@
-"""Many environments side by side behind one interface: Gymnasium's own, or EnvPool's native ones.
+"""Vector environments behind one interface: Gymnasium's environments, or EnvPool's native ones.
 
-Where an episode ends, the environment starts the next one in the same step: no step is lost, and what the last step led
-to is still there to be judged.
+Where an episode ends, the environment starts the next one in the same step, as in Gymnasium's autoreset mode
+``SAME_STEP``: no step is lost, and the episode's last observation is returned too.
 """
 
 from __future__ import annotations
@@ -22,28 +22,32 @@ Observations = NDArray[Any]
 Flags = NDArray[np.bool_]
 
 
-class Steps(NamedTuple):
+class VectorStep(NamedTuple):
     """One step of N environments.
 
     Attributes:
         observations: the next ones, of a new episode where one ended, [N, ...].
         rewards: [N].
-        terminated, truncated: whether the episode ended by itself, or by a time limit only, [N].
-        led_to: what the step itself led to, also where an episode ended, [N, ...].
+        terminations: whether the episode ended by itself, [N].
+        truncations: whether it was only a time limit that ended the episode, [N].
+        final_observations: the observations after the step, of the old episode where one ended, [N, ...].
     """
 
     observations: Observations
     rewards: NDArray[np.float32]
-    terminated: Flags
-    truncated: Flags
-    led_to: Observations
+    terminations: Flags
+    truncations: Flags
+    final_observations: Observations
 
 
-class Vector(ABC):
-    """N environments, stepped together. Observations are arrays; of dictionaries the entry ``image`` is taken."""
+class VectorEnv(ABC):
+    """N environments that are stepped together.
+
+    Observations are arrays; of observations that are dictionaries the entry ``image`` is taken.
+    """
 
     id: str
-    count: int
+    num_envs: int
     observation_shape: tuple[int, ...]
     action_space: spaces.Discrete | spaces.Box
 
@@ -52,92 +56,97 @@ class Vector(ABC):
         """Start all episodes anew; everything that follows depends on the seed and on the actions only."""
 
     @abstractmethod
-    def step(self, actions: NDArray[Any]) -> Steps:
+    def step(self, actions: NDArray[Any]) -> VectorStep:
         """Take an action in each, [N] or [N, A]."""
 
     def close(self) -> None:  # noqa: B027
         """Free what the environments hold."""
 
-    def __enter__(self) -> Vector:
+    def __enter__(self) -> VectorEnv:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
 
-class GymnasiumVector(Vector):
+class GymnasiumVectorEnv(VectorEnv):
     """Environments from ``gymnasium.make``, one after the other in this process."""
 
-    def __init__(self, id: str, count: int, **options: Any) -> None:
-        self.id, self.count = id, count
+    def __init__(self, id: str, num_envs: int, **options: Any) -> None:
+        self.id, self.num_envs = id, num_envs
         import_packages(id)
-        self.environments = [gymnasium.make(id, disable_env_checker=True, **options) for _ in range(count)]
+        self.environments = [gymnasium.make(id, disable_env_checker=True, **options) for _ in range(num_envs)]
         first = self.environments[0]
-        self.observation_shape = observed_space(id, first.observation_space)
-        self.action_space = checked_actions(id, first.action_space)
+        self.observation_shape = check_observation_space(id, first.observation_space)
+        self.action_space = check_action_space(id, first.action_space)
 
     def reset(self, seed: int) -> Observations:
-        seeds = np.random.SeedSequence(seed).generate_state(self.count)
+        seeds = np.random.SeedSequence(seed).generate_state(self.num_envs)
         found = [env.reset(seed=int(own))[0] for env, own in zip(self.environments, seeds, strict=True)]
-        return np.stack([plain(observation) for observation in found])
+        return np.stack([select_observation(observation) for observation in found])
 
-    def step(self, actions: NDArray[Any]) -> Steps:
-        led_to, following = [], []
-        rewards = np.empty(self.count, dtype=np.float32)
-        terminated, truncated = np.empty((2, self.count), dtype=bool)
+    def step(self, actions: NDArray[Any]) -> VectorStep:
+        final_observations, following = [], []
+        rewards = np.empty(self.num_envs, dtype=np.float32)
+        terminations, truncations = np.empty((2, self.num_envs), dtype=bool)
         for index, (env, action) in enumerate(zip(self.environments, actions, strict=True)):
-            seen, rewards[index], terminated[index], truncated[index], _ = env.step(action)
-            led_to.append(plain(seen))
-            over = terminated[index] or truncated[index]
-            following.append(plain(env.reset()[0]) if over else led_to[-1])
-        return Steps(np.stack(following), rewards, terminated, truncated & ~terminated, np.stack(led_to))
+            seen, rewards[index], terminations[index], truncations[index], _ = env.step(action)
+            final_observations.append(select_observation(seen))
+            over = terminations[index] or truncations[index]
+            following.append(select_observation(env.reset()[0]) if over else final_observations[-1])
+        return VectorStep(
+            np.stack(following), rewards, terminations, truncations & ~terminations, np.stack(final_observations)
+        )
 
     def close(self) -> None:
         for env in self.environments:
             env.close()
 
 
-class EnvPoolVector(Vector):
+class EnvPoolVectorEnv(VectorEnv):
     """EnvPool's native environments. The same seed gives other levels than Gymnasium's."""
 
-    def __init__(self, id: str, count: int, **options: Any) -> None:
+    def __init__(self, id: str, num_envs: int, **options: Any) -> None:
         if id not in native_ids():
             raise ValueError(f"EnvPool has no environment {id!r}; use backend='gymnasium'")
-        self.id, self.count, self.options = id, count, options
+        self.id, self.num_envs, self.options = id, num_envs, options
         self._make(0)
-        self.observation_shape = observed_space(id, self.pool.observation_space)
-        self.action_space = checked_actions(id, self.pool.action_space)
+        self.observation_shape = check_observation_space(id, self.pool.observation_space)
+        self.action_space = check_action_space(id, self.pool.action_space)
 
     def _make(self, seed: int) -> None:
         import envpool
 
         self.pool = envpool.make(
-            self.id, env_type="gymnasium", num_envs=self.count, seed=seed, num_threads=1, **self.options
+            self.id, env_type="gymnasium", num_envs=self.num_envs, seed=seed, num_threads=1, **self.options
         )
 
     def reset(self, seed: int) -> Observations:
         # neighbouring seeds would share environments: EnvPool seeds the i-th with seed + i
         self._make(int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1))
-        return plain(self.pool.reset()[0]).copy()
+        return select_observation(self.pool.reset()[0]).copy()
 
-    def step(self, actions: NDArray[Any]) -> Steps:
-        seen, rewards, terminated, truncated, _ = self.pool.step(np.asarray(actions))
-        led_to = plain(seen)
-        following = led_to
-        over = np.flatnonzero(terminated | truncated)
+    def step(self, actions: NDArray[Any]) -> VectorStep:
+        seen, rewards, terminations, truncations, _ = self.pool.step(np.asarray(actions))
+        final_observations = select_observation(seen)
+        following = final_observations
+        over = np.flatnonzero(terminations | truncations)
         if len(over):
-            following = led_to.copy()
-            following[over] = plain(self.pool.reset(over.astype(np.int32))[0])
-        if self.id.startswith("MiniGrid-"):  # who succeeds in the last step is reported as out of time only
-            terminated = terminated | (truncated & (rewards > 0))
-        return Steps(following, rewards.astype(np.float32), terminated, truncated & ~terminated, led_to)
+            following = final_observations.copy()
+            following[over] = select_observation(self.pool.reset(over.astype(np.int32))[0])
+        if self.id.startswith("MiniGrid-"):  # success in the last step is reported as out of time only
+            terminations = terminations | (truncations & (rewards > 0))
+        return VectorStep(
+            following, rewards.astype(np.float32), terminations, truncations & ~terminations, final_observations
+        )
 
 
-def make_vector(id: str, count: int, *, backend: BackendName = "auto", **options: Any) -> Vector:
-    """Environments side by side.
+def make_vector_env(id: str, num_envs: int, *, backend: BackendName = "auto", **options: Any) -> VectorEnv:
+    """Make environments that are stepped together.
 
     Args:
         id: as for ``gymnasium.make``.
+        num_envs: how many.
         backend: ``envpool`` (extra ``fast``) or ``gymnasium``; ``auto``: EnvPool for MiniGrid if it is installed.
         options: of the environment.
     """
@@ -147,7 +156,11 @@ def make_vector(id: str, count: int, *, backend: BackendName = "auto", **options
         raise ModuleNotFoundError("EnvPool is not installed; pip install 'gatel0rd[fast]'", name="envpool")
     if backend == "auto":
         backend = "envpool" if id.startswith("MiniGrid-") and not options and id in native_ids() else "gymnasium"
-    return EnvPoolVector(id, count, **options) if backend == "envpool" else GymnasiumVector(id, count, **options)
+    return (
+        EnvPoolVectorEnv(id, num_envs, **options)
+        if backend == "envpool"
+        else GymnasiumVectorEnv(id, num_envs, **options)
+    )
 
 
 @cache
@@ -174,13 +187,13 @@ def import_packages(id: str) -> None:
         raise ValueError(f"Gymnasium knows no environment {id!r}; check its name, or import {package}")
 
 
-def plain(observation: Any) -> Observations:
+def select_observation(observation: Any) -> Observations:
     """The part of an observation that agents see."""
     return np.asarray(observation["image"] if isinstance(observation, Mapping) else observation)
 
 
-def observed_space(id: str, space: Any) -> tuple[int, ...]:
-    """The shape of what agents see: a vector or an image."""
+def check_observation_space(id: str, space: Any) -> tuple[int, ...]:
+    """The shape of what agents see, a vector or an image; other observations are an error."""
     if isinstance(space, (Mapping, spaces.Dict)):
         if "image" not in space.keys():  # noqa: SIM118
             raise ValueError(f"observations of {id} have {', '.join(space)}; expected an array, or an entry image")
@@ -190,8 +203,8 @@ def observed_space(id: str, space: Any) -> tuple[int, ...]:
     return tuple(space.shape)
 
 
-def checked_actions(id: str, space: Any) -> spaces.Discrete | spaces.Box:
-    """The action space, if agents can act in it."""
+def check_action_space(id: str, space: Any) -> spaces.Discrete | spaces.Box:
+    """The action space, if agents can act in it; others are an error."""
     if isinstance(space, spaces.Discrete) and space.start == 0:
         return space
     if isinstance(space, spaces.Box) and len(space.shape) == 1:

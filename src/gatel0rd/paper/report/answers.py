@@ -14,7 +14,7 @@ from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.records import Line, Record, load_records
 from gatel0rd.paper.report import figures, tables
 from gatel0rd.paper.report.page import RULE, Block, Judged, Picture, Section, page, verdict_counts, verdict_table
-from gatel0rd.training.recipe import AgentPreset
+from gatel0rd.training.presets import AgentPreset
 from gatel0rd.worlds.experiments import AgentExperiment, View
 
 AXES = {

@@ -45,10 +45,10 @@ def control(
     on_step: Callable[[int, int], None] = lambda done, total: None,
     watch: Callable[[ICEM, Rows], None] = lambda planner, rows: None,
 ) -> Episodes:
-    """Run episodes of a world side by side with iCEM until all have reached their goal or the time is over.
+    """Run episodes of a world in parallel with iCEM until all have reached their goal or the time is over.
 
-    An episode's start and its planner's random numbers depend on the generator and the episode's number only: it takes
-    the same course whichever others run beside it, and however many.
+    An episode's start and its planner's random numbers depend on the generator and the episode's number only: its
+    trajectory is the same whichever other episodes run with it, and however many.
 
     Args:
         foresight: the model, learned or true.

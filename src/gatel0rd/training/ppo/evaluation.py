@@ -1,0 +1,60 @@
+"""Evaluation of agents: episodes from which nothing is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from gatel0rd.models.actor_critic import ActorCritic
+from gatel0rd.training.ppo.rollout import EpisodeStatistics, RolloutCollector
+from gatel0rd.training.vector_env import BackendName, VectorEnv, make_vector_env
+
+ENVIRONMENTS_AT_ONCE = 50
+"""The most environments that evaluation runs in parallel."""
+
+
+@torch.no_grad()
+def play_episodes(
+    agent: ActorCritic,
+    envs: VectorEnv,
+    *,
+    episodes: int,
+    seed: int,
+    greedy: bool = False,
+    on_step: Callable[[int], None] = lambda ended: None,
+) -> EpisodeStatistics:
+    """Play episodes with an agent that does not learn, without gate noise.
+
+    Every environment plays its share of the episodes to the end, so that short ones are not preferred.
+
+    Args:
+        greedy: take the most probable actions instead of drawing them.
+        on_step: called after every step with the number of episodes that have ended.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    collector = RolloutCollector(agent, envs, seed=seed)
+    act = agent.prepare(noise=False)
+    remaining = np.full(envs.num_envs, episodes // envs.num_envs)
+    remaining[: episodes % envs.num_envs] += 1
+    played = EpisodeStatistics()
+    while (remaining > 0).any():
+        collector.advance(act, generator, greedy=greedy, episodes=played, counted=remaining > 0)
+        remaining -= collector.starts
+        on_step(len(played.returns))
+    return played
+
+
+def evaluate_policy(
+    agent: ActorCritic, environment: str, *, episodes: int, seed: int, backend: BackendName = "auto"
+) -> dict[str, float]:
+    """Success rate (episodes that end with a reward), mean return and mean length in an environment."""
+    with make_vector_env(environment, min(episodes, ENVIRONMENTS_AT_ONCE), backend=backend) as envs:
+        played = play_episodes(agent, envs, episodes=episodes, seed=seed)
+    return {
+        "success": sum(played.rewarded) / episodes,
+        "return": float(np.mean(played.returns)),
+        "length": float(np.mean(played.lengths)),
+        "episodes": episodes,
+    }

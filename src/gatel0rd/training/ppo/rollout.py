@@ -1,0 +1,158 @@
+"""Collection of rollouts: an agent acts in its environments, and what an update needs is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from gatel0rd.models.actor_critic import Act, ActorCritic
+from gatel0rd.nn.cells import State
+from gatel0rd.training.config import PPOConfig
+from gatel0rd.training.vector_env import VectorEnv
+
+
+@dataclass(frozen=True)
+class RolloutBuffer:
+    """T steps of N environments, with what an update needs of them.
+
+    Attributes:
+        observations: [T, N, ...].
+        starts: True where an episode begins with the observation, [T, N].
+        actions: [T, N] or [T, N, A].
+        log_probs, values: of the actions and of the observations when the agent acted, [T, N].
+        rewards: [T, N].
+        ends: True where a step ended its episode, [T, N].
+        next_values: values of the observations after the steps, 0 where nothing comes after, [T, N].
+        noise: gate noise that was drawn, [T, N, H] or None.
+        memories: states before steps 0, k, 2k, … with k half a chunk, [K, N, ·] each.
+    """
+
+    observations: Tensor
+    starts: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    values: Tensor
+    rewards: Tensor
+    ends: Tensor
+    next_values: Tensor
+    noise: Tensor | None
+    memories: tuple[Tensor, ...]
+
+
+@dataclass
+class EpisodeStatistics:
+    """Returns and lengths of episodes that ended, and whether their last step was rewarded."""
+
+    returns: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    rewarded: list[bool] = field(default_factory=list)
+
+
+class RolloutCollector:
+    """An agent in its environments: keeps observations, memories and running episodes between rollouts."""
+
+    def __init__(self, agent: ActorCritic, envs: VectorEnv, *, seed: int) -> None:
+        self.agent, self.envs = agent, envs
+        self.observations = envs.reset(seed)
+        self.starts = np.ones(envs.num_envs, dtype=bool)
+        self.state = agent.initial_state(envs.num_envs)
+        self.returns, self.lengths = np.zeros(envs.num_envs), np.zeros(envs.num_envs, dtype=np.int64)
+
+    @torch.no_grad()
+    def collect(self, config: PPOConfig, generator: torch.Generator) -> tuple[RolloutBuffer, EpisodeStatistics]:
+        """Act for ``config.steps`` steps."""
+        agent, steps, count = self.agent, config.steps, self.envs.num_envs
+        half = max(config.chunk // 2, 1)
+        like = next(agent.parameters())
+        noise = None
+        if config.gate_noise != "none" and agent.memory is not None:
+            noise = agent.memory.sample_noise(steps, count, like, generator)
+        observations = np.empty((steps, *self.observations.shape), dtype=self.observations.dtype)
+        starts, ends = np.empty((2, steps, count), dtype=bool)
+        rewards, ended_values = np.zeros((2, steps, count), dtype=np.float32)
+        actions, log_probs, values = [], [], []
+        memories: list[State] = []
+        finished = EpisodeStatistics()
+        act = agent.prepare(noise=noise is not None)
+        for t in range(steps):
+            if t % half == 0:
+                memories.append(self.state)
+            observations[t], starts[t] = self.observations, self.starts
+            output = act(
+                torch.from_numpy(self.observations),
+                self.state,
+                torch.from_numpy(self.starts),
+                None if noise is None else noise[t],
+            )
+            chosen = output.policy.sample(generator)
+            actions.append(chosen)
+            log_probs.append(output.policy.log_prob(chosen))
+            values.append(output.values)
+            self.state = output.state
+            self.observations, rewards[t], terminations, truncations, final_observations = self.envs.step(
+                clip_actions(chosen[0], self.envs.action_space)
+            )
+            self.starts = ends[t] = terminations | truncations
+            if config.bootstrap_timeouts and truncations.any():
+                ended_values[t] = self._value(final_observations).numpy() * truncations
+            self._count(rewards[t], self.starts, finished)
+        memories.append(self.state)
+        valued = torch.cat(values)
+        following = torch.cat([valued[1:], self._value(self.observations, self.starts)[None]])
+        next_values = torch.where(torch.from_numpy(ends), torch.from_numpy(ended_values).to(like.dtype), following)
+        rollout = RolloutBuffer(
+            torch.from_numpy(observations),
+            torch.from_numpy(starts),
+            torch.cat(actions),
+            torch.cat(log_probs),
+            valued,
+            torch.from_numpy(rewards).to(like.dtype),
+            torch.from_numpy(ends),
+            next_values,
+            noise,
+            tuple(torch.stack(parts) for parts in zip(*memories, strict=True)),
+        )
+        return rollout, finished
+
+    @torch.no_grad()
+    def advance(
+        self, act: Act, generator: torch.Generator, *, greedy: bool, episodes: EpisodeStatistics, counted: np.ndarray
+    ) -> None:
+        """Take one step that is not learned from; only episodes of the environments ``counted`` [N] are noted."""
+        output = act(torch.from_numpy(self.observations), self.state, torch.from_numpy(self.starts), None)
+        chosen = output.policy.mode() if greedy else output.policy.sample(generator)
+        self.state = output.state
+        self.observations, rewards, terminations, truncations, _ = self.envs.step(
+            clip_actions(chosen[0], self.envs.action_space)
+        )
+        self.starts = terminations | truncations
+        self._count(rewards, self.starts, episodes, counted)
+
+    def _value(self, observations: np.ndarray, starts: np.ndarray | None = None) -> Tensor:
+        """Values of observations in the present state, without acting. Shape: [N, ...] -> [N]."""
+        marks = None if starts is None else torch.from_numpy(starts)
+        return self.agent.act(torch.from_numpy(observations), self.state, marks).values[0]
+
+    def _count(
+        self, rewards: np.ndarray, over: np.ndarray, finished: EpisodeStatistics, counted: np.ndarray | None = None
+    ) -> None:
+        self.returns += rewards
+        self.lengths += 1
+        for index in np.flatnonzero(over if counted is None else over & counted):
+            finished.returns.append(float(self.returns[index]))
+            finished.lengths.append(int(self.lengths[index]))
+            finished.rewarded.append(bool(rewards[index] > 0))
+        self.returns[over], self.lengths[over] = 0.0, 0
+
+
+def clip_actions(actions: Tensor, space: spaces.Space[Any]) -> np.ndarray:
+    """Actions [N] or [N, A] as an environment accepts them: inside its bounds, in its type."""
+    chosen: np.ndarray = actions.numpy()
+    if isinstance(space, spaces.Box):
+        chosen = np.clip(chosen, space.low, space.high).astype(space.dtype)
+    return chosen

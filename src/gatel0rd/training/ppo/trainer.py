@@ -1,0 +1,168 @@
+"""Training of agents: rollouts and updates until enough frames were seen.
+
+Environments cannot be saved, so training is cut into segments: at the start of each, all episodes begin anew from a
+seed of (seed, segment), and everything else is drawn from (seed, update). A checkpoint at a segment's end is therefore
+complete, and a resumed run ends bit-identical to one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gatel0rd.config import content_hash
+from gatel0rd.engine import EngineName
+from gatel0rd.models.actor_critic import ActorCritic
+from gatel0rd.models.config import ActorCriticConfig
+from gatel0rd.training.config import PPOConfig
+from gatel0rd.training.loop import Metrics, OnMetrics, TrainingError, TrainingLoop, derive_seed, ignore_metrics
+from gatel0rd.training.ppo.evaluation import evaluate_policy
+from gatel0rd.training.ppo.learner import Learner
+from gatel0rd.training.ppo.rollout import EpisodeStatistics, RolloutCollector
+from gatel0rd.training.vector_env import BackendName, VectorEnv, make_vector_env
+
+SEGMENT = 50
+"""Updates between checkpoints."""
+EVALUATION_PLACE = 10**9
+"""A place in time that training never reaches, for the seeds of evaluations."""
+
+
+class AgentTrainer(TrainingLoop):
+    """Trains one agent in one directory, and resumes where a killed predecessor stopped.
+
+    The directory holds ``metrics.jsonl`` (a line per update) and ``checkpoint.safetensors``.
+
+    Args:
+        environment: id, as for ``gymnasium.make``.
+        agent: the agent to train.
+        config: how to train it.
+        frames: how many to train on; rounded up to whole rollouts.
+        seed: determines weights, environments and everything that is drawn while training.
+        directory: where metrics and checkpoints are written.
+        backend: which library runs the environments.
+        engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
+        evaluations: ids of the environments in which the agent is evaluated.
+        evaluate_every: updates between evaluations; there is one after the last update in any case.
+        trials: episodes of each evaluation.
+    """
+
+    unit = "update"
+    differs_in = "environment, backend, agent, configuration or seed"
+
+    def __init__(
+        self,
+        environment: str,
+        agent: ActorCriticConfig,
+        config: PPOConfig,
+        *,
+        frames: int,
+        seed: int,
+        directory: Path,
+        backend: BackendName = "auto",
+        engine: EngineName = "auto",
+        evaluations: Sequence[str] = (),
+        evaluate_every: int = 10**9,
+        trials: int = 100,
+    ) -> None:
+        self.evaluations, self.evaluate_every, self.trials, self.backend = evaluations, evaluate_every, trials, backend
+        self.environment, self.config, self.seed = environment, config, seed
+        self.envs = make_vector_env(environment, config.environments, backend=backend)
+        check_agent_fits(agent, self.envs)
+        self.agent = ActorCritic(agent, engine=engine)
+        self.agent.reset_parameters(torch.Generator().manual_seed(derive_seed(seed, -1)))
+        self.learner = Learner(self.agent, config)
+        self.collector: RolloutCollector | None = None
+        self.updates = -(-frames // config.frames)
+        kind = type(self.envs).__name__  # the same seed gives other levels elsewhere
+        identity = " ".join([environment, kind, content_hash(agent), content_hash(config), str(seed)])
+        self.open_directory(directory, self.agent, self.learner, identity=identity, checkpoint_seconds=0.0)
+
+    @property
+    def update(self) -> int:
+        """Updates so far."""
+        return self.completed
+
+    @property
+    def frames(self) -> int:
+        """Frames so far."""
+        return self.update * self.config.frames
+
+    @property
+    def finished(self) -> bool:
+        return self.update >= self.updates
+
+    @property
+    def can_pause(self) -> bool:
+        """Whether a segment is over, and with it all episodes."""
+        return self.update % SEGMENT == 0
+
+    def run(self, on_update: OnMetrics = ignore_metrics) -> ActorCritic:
+        """Train on all frames; ``on_update`` sees the metrics of every update."""
+        with self.envs:
+            self.run_loop(on_update)
+        return self.agent
+
+    def train_unit(self) -> Metrics:
+        if self.collector is None or self.can_pause:  # a new segment
+            self.collector = RolloutCollector(
+                self.agent, self.envs, seed=derive_seed(self.seed, self.update // SEGMENT)
+            )
+        generator = torch.Generator().manual_seed(derive_seed(self.seed, self.update))
+        rollout, episodes = self.collector.collect(self.config, generator)
+        terms = self.learner.update(rollout, generator)
+        frames = self.frames + self.config.frames
+        if not all(np.isfinite(value) for value in terms.values()):
+            raise TrainingError(
+                f"the loss is no longer a number after {frames} frames; lower the learning rate "
+                f"(now {self.config.learning_rate})"
+            )
+        return {
+            "frames": frames,
+            **_summarize(episodes),
+            **{name: float(f"{value:.6g}") for name, value in terms.items()},
+        }
+
+    def assess(self, metrics: Metrics) -> None:
+        if self.update % self.evaluate_every == 0 or self.finished:
+            seed = derive_seed(self.seed, EVALUATION_PLACE)
+            metrics["evaluation"] = {
+                id: evaluate_policy(self.agent, id, episodes=self.trials, seed=seed, backend=self.backend)
+                for id in self.evaluations
+            }
+
+
+def check_agent_fits(agent: ActorCriticConfig, envs: VectorEnv) -> None:
+    """Raise an error for an agent that was made for other observations or actions."""
+    config = fitting_agent(envs)
+    for name in ("observation_shape", "actions", "continuous"):
+        if getattr(agent, name) != getattr(config, name):
+            raise ValueError(
+                f"{envs.id} has {name} {getattr(config, name)}; the agent was made for {getattr(agent, name)}"
+            )
+
+
+def fitting_agent(envs: VectorEnv) -> ActorCriticConfig:
+    """The agent with default settings that fits environments."""
+    space = envs.action_space
+    discrete = isinstance(space, spaces.Discrete)
+    actions = int(space.n) if isinstance(space, spaces.Discrete) else space.shape[0]
+    return ActorCriticConfig(observation_shape=envs.observation_shape, actions=actions, continuous=not discrete)
+
+
+def _summarize(episodes: EpisodeStatistics) -> Metrics:
+    """Number and means of the episodes that ended in a rollout; None where none did."""
+
+    def mean(values: Sequence[Any]) -> float | None:
+        return float(f"{np.mean(values):.6g}") if values else None
+
+    return {
+        "episodes": len(episodes.returns),
+        "return": mean(episodes.returns),
+        "rewarded": mean(episodes.rewarded),
+        "length": mean(episodes.lengths),
+    }
