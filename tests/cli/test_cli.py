@@ -228,3 +228,10 @@ def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypat
     with pytest.raises(SystemExit):
         main(["segment", "gru", "data.csv"])
     assert "which has no gates" in capsys.readouterr().out
+
+
+def test_info_says_which_engine_is_active(capsys, tmp_path):
+    main(["info", "--json", str(tmp_path / "info.json")])
+    assert "engine: native" in capsys.readouterr().out
+    found = json.loads((tmp_path / "info.json").read_text())
+    assert found["engine"] == "native" and found["instruction_set"] in found["available"] and found["why"]
