@@ -38,6 +38,7 @@ def test_flops_are_counted_as_by_hand():
     assert count_flops(size_of("rrc")) == 2 * 128 * (49 * body + prologue)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("size", paper_sizes(), ids=lambda size: size.name)
 def test_the_jax_peer_computes_our_loss_and_gradients(size):
@@ -93,6 +94,7 @@ def test_the_agent_that_is_called_step_by_step_computes_what_ours_does(generator
         torch.testing.assert_close(getattr(found, name), getattr(expected, name))
 
 
+@pytest.mark.slow
 def test_agents_and_their_peers_train(monkeypatch):
     """One rollout and its update of each; shares of our time add up to 1."""
     from benchmarks import sb3_peer

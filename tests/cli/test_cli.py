@@ -35,6 +35,7 @@ def test_list_as_table_and_as_json(tmp_path, capsys):
     assert {"id", "artefacts", "core_seconds_per_seed"} <= entries[0].keys()
 
 
+@pytest.mark.slow
 def test_run_report_and_again(tmp_path, capsys):
     words = ["run", "rrc/generalization", "--profile", "smoke", "--cells", "gatel0rd,elman", "--seeds", "0-1"]
     main([*words, "--workers", "2", "--out", str(tmp_path)])
@@ -91,6 +92,7 @@ def test_a_missing_extra_is_named(tmp_path, capsys, monkeypatch):
     assert "matplotlib is missing; pip install 'gatel0rd[report]'" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
     command = [sys.executable, "-m", "gatel0rd.cli.main", "run", "rrc/gating", "--profile", "smoke", "--epochs", "400"]
     command += ["--out", str(tmp_path), "--workers", "2"]
@@ -129,6 +131,7 @@ def test_the_package_is_the_command(monkeypatch, capsys):
     assert "engine:" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_reproduce_does_what_is_missing_once_and_reports(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
     words = ["reproduce", "shepherd/gating", "shepherd/planning", "--profile", "smoke", "--seeds", "0"]

@@ -423,11 +423,13 @@ def recall_success(tmp_path, cell, *, memory=True):
     return np.mean([metrics["rewarded"] for metrics in trainer.history[-12:]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cell", "least"), [("gatel0rd", 0.95), ("lstm", 0.75)])
 def test_only_a_memory_recalls(tmp_path, cell, least):
     assert recall_success(tmp_path, cell) > least
 
 
+@pytest.mark.slow
 def test_without_a_memory_nothing_is_recalled(tmp_path):
     assert 0.4 < recall_success(tmp_path, "elman", memory=False) < 0.6
 
