@@ -47,10 +47,10 @@ test: lint
 	@echo "coverage, the least covered files first:"
 	@$(BIN)/coverage report --sort=cover | sed -n '1,17p;$$p'
 
-# the tests of the rooms that need none of the extras, for platforms that do not have all of them
+# the tests of the rooms that need no extra but envs, for platforms that do not have all extras
 core:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable ".[test]"
+	$(BIN)/pip install --quiet --editable ".[envs,test]"
 	$(PYTEST) -m "not cluster" tests/engine tests/nn tests/models
 
 # the wheel and the sdist, built and tried out in a clean environment
