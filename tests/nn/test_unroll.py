@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import INPUT, B, T
+from shapes import INPUT, B, T
 
 from gatel0rd.nn.cells import build_cell
 from gatel0rd.nn.config import CellConfig
