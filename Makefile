@@ -1,13 +1,15 @@
-# make demo | make test: everything from a fresh clone with Python 3.11, pip and a compiler.
+# make demo | make check | make test: everything from a fresh clone with Python 3.11, pip and a compiler.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 # what an install compiles or reads; Python files are used in place
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
+# a test that takes turns with others: more threads than cores only wait for each other
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(or $(JOBS),2) --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test bench sanitize lint docs clean
+.PHONY: setup demo lint check test core package bench sanitize docs clean
 
 # torch comes first and pinned: any other request for it would download gigabytes of CUDA
 $(VENV)/.torch: constraints.txt
@@ -35,8 +37,25 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# about a minute: what to run while working
+check: lint
+	$(PYTEST) -m "not slow and not browser and not cluster"
+
+# everything, with the files that tests reach least
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(PYTEST) --cov --cov-report=
+	@echo "coverage, the least covered files first:"
+	@$(BIN)/coverage report --sort=cover | sed -n '1,17p;$$p'
+
+# the tests of the rooms that need no extra but envs, for platforms that do not have all extras
+core:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable ".[envs,test]"
+	$(PYTEST) -m "not cluster" tests/engine tests/nn tests/models
+
+# the wheel and the sdist, built and tried out in a clean environment
+package: $(VENV)/.dev
+	$(BIN)/python scripts/check-package
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --json benchmarks/latest.json --plot benchmarks/latest.png
@@ -50,7 +69,7 @@ sanitize: $(VENV)/.dev
 	$(BIN)/cmake --build $(SANITIZED)
 	GATEL0RD_NATIVE=$$(ls $(abspath $(SANITIZED))/_native*.so) LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		$(BIN)/python -m pytest tests/test_engine.py tests/test_trainer.py -k "not killed"
+		$(BIN)/python -m pytest tests/engine tests/training/test_trainer.py -k "$(or $(TESTS),not killed)"
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py

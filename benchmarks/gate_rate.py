@@ -1,7 +1,7 @@
-"""Hold the share of open gates instead of tuning λ: are targets met, and is the error as good?
+"""Hold the share of open gates instead of tuning λ: are targets met, and is the error as low?
 
 For Robot Remote Control and Billiard Ball: fit with the paper's λ, look how many gates are open, then fit again with
-that share as the target (`gate_rate`) and no λ given. Run: ``python benchmarks/gate_rate.py [--seeds 0,1]``; writes
+that share as the target (`gate_rate`) and no λ given. Run: ``python -m benchmarks.gate_rate [--seeds 0,1]``; writes
 ``results/gate-rate/gate-rate.json``.
 """
 
@@ -15,7 +15,7 @@ import torch
 
 from gatel0rd.files import write_json
 from gatel0rd.paper.execute import code_commit
-from gatel0rd.paper.plan import find, plan
+from gatel0rd.paper.plan import RunConfig, find, plan
 from gatel0rd.recordings import from_arrays
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit
@@ -28,7 +28,7 @@ WORLDS = {"rrc/generalization": 0.001, "billiard/scheduled-sampling": 0.001}
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--seeds", default="0,1")
-    words.add_argument("--only", choices=[name.partition("/")[0] for name in WORLDS], help="one of the worlds")
+    words.add_argument("--only", choices=[name.partition("/")[0] for name in WORLDS], help="Fit in this world only.")
     words.add_argument("--data", type=Path, default=Path("runs/data"))
     words.add_argument("--out", type=Path, default=Path("results/gate-rate/gate-rate.json"))
     given = words.parse_args()
@@ -38,6 +38,7 @@ def main() -> None:
         if given.only and not experiment.startswith(given.only):
             continue
         (run,) = plan(find(experiment), profile="paper", seeds=[0], cells=["gatel0rd"])[:1]
+        assert isinstance(run, RunConfig)
         data = obtain(run.train_data, given.data)
         recordings = from_arrays(list(data.observations), list(data.actions))
         scaled = weight / float(recordings.observations.var(axis=0).mean())

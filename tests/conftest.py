@@ -1,4 +1,4 @@
-"""Shared by all tests. Sizes are distinct everywhere, so that a swapped axis fails."""
+"""Shared by all tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from gatel0rd.engine import instruction_sets, use_instruction_set
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 torch.set_num_threads(1)
-
-T, B, INPUT, H, OUTPUT = 7, 5, 3, 2, 4
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_the_tutorial_on_own_data_runs_as_it_is_written(tmp_path, monkeypatch):
     """Python and commands in their order; only the page that waits for a browser is left out."""
@@ -40,6 +41,7 @@ def test_the_tutorial_on_own_data_runs_as_it_is_written(tmp_path, monkeypatch):
     assert (tmp_path / "tank-model" / "onnx" / "sequence.onnx").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_real_data_is_fitted_and_segmented(tmp_path):
     example = runpy.run_path(str(ROOT / "examples" / "macroeconomics.py"))
@@ -48,6 +50,7 @@ def test_real_data_is_fitted_and_segmented(tmp_path):
     assert (tmp_path / "macro.html").exists() and (tmp_path / "model" / "model.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "own-data.md"], ids=lambda page: page.name)
 def test_examples_run(page, tmp_path, monkeypatch):
@@ -83,6 +86,7 @@ def test_the_generated_page_of_experiments_is_up_to_date():
     assert (ROOT / "docs" / "experiments.md").read_text() == generate["experiments_page"](), "run `make docs`"
 
 
+@pytest.mark.slow
 def test_the_verdicts_in_the_readmes_are_those_of_the_records():
     generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
     judged = verdicts(list(experiments().values()), load_records([ROOT / "results"]))
@@ -111,6 +115,7 @@ def test_the_paper_map_names_what_exists():
             found = getattr(found, name)
 
 
+@pytest.mark.slow
 def test_the_committed_records_make_a_report(tmp_path):
     shown = ("rrc/planning", "shepherd/planning", "billiard/gating", "fetch/gating")  # make docs shows all
     page = make_report([ROOT / "results"], tmp_path, shown).read_text()

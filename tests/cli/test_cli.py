@@ -87,6 +87,7 @@ def test_list_as_table_and_as_json(tmp_path, capsys):
     assert {"id", "artefacts", "core_seconds_per_seed"} <= entries[0].keys()
 
 
+@pytest.mark.slow
 def test_run_report_and_again(tmp_path, capsys):
     words = ["run", "rrc/generalization", "--profile", "smoke", "--cells", "gatel0rd,elman", "--seeds", "0-1"]
     main([*words, "--workers", "2", "--out", str(tmp_path)])
@@ -172,6 +173,7 @@ def test_documents_name_extras_that_exist():
     assert {part for name in named for part in name.split(",")} <= set(extras)
 
 
+@pytest.mark.slow
 def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
     command = [sys.executable, "-m", "gatel0rd.cli.main", "run", "rrc/gating", "--profile", "smoke", "--epochs", "400"]
     command += ["--out", str(tmp_path), "--workers", "2"]
@@ -210,6 +212,7 @@ def test_the_package_is_the_command(monkeypatch, capsys):
     assert "engine:" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_reproduce_does_what_is_missing_once_and_reports(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
     words = ["reproduce", "shepherd/gating", "shepherd/planning", "--profile", "smoke", "--seeds", "0"]
@@ -313,3 +316,10 @@ def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypat
     with pytest.raises(SystemExit):
         main(["segment", "gru", "data.csv"])
     assert "which has no gates" in capsys.readouterr().out
+
+
+def test_info_says_which_engine_is_active(capsys, tmp_path):
+    main(["info", "--json", str(tmp_path / "info.json")])
+    assert "engine: native" in capsys.readouterr().out
+    found = json.loads((tmp_path / "info.json").read_text())
+    assert found["engine"] == "native" and found["instruction_set"] in found["available"] and found["why"]

@@ -9,9 +9,9 @@ import warnings
 
 import pytest
 import torch
-from conftest import INPUT, OUTPUT, B, H, T
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shapes import INPUT, OUTPUT, B, H, T
 
 from gatel0rd import GateL0RD, WorldModel, engine
 from gatel0rd.engine import EngineUnavailableError, native

@@ -263,6 +263,7 @@ def test_a_port_in_use_is_explained(models, recordings):
             serve(models, recordings, port=port, open_browser=False, on_start=print)
 
 
+@pytest.mark.slow
 def test_serving_until_interrupted():
     code = (
         "import functools, gatel0rd; from gatel0rd.explore import serve; "

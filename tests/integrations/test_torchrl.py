@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 import torch
-from conftest import INPUT, B, H, T
+from shapes import INPUT, B, H, T
 
 from gatel0rd import GateL0RD
 

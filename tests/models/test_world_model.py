@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from conftest import B, T
+from shapes import B, T
 from torch.func import functional_call, stack_module_state, vmap
 
 from gatel0rd import CellConfig, WorldModel, WorldModelConfig, load_model, save_model

@@ -4,7 +4,7 @@ import numpy as np
 import numpy_twins
 import pytest
 import torch
-from conftest import INPUT, OUTPUT, B, H, T
+from shapes import INPUT, OUTPUT, B, H, T
 from torch import nn
 
 from gatel0rd.nn import cells

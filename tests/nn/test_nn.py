@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 import torch
-from conftest import INPUT, OUTPUT, B, H, T
+from shapes import INPUT, OUTPUT, B, H, T
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 

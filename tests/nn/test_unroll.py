@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import torch
-from conftest import INPUT, B, T
+from shapes import INPUT, B, T
 
 from gatel0rd.nn.cells import build_cell
 from gatel0rd.nn.config import CellConfig

@@ -47,6 +47,7 @@ def out(tmp_path_factory):
     return tmp_path_factory.mktemp("runs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("experiment_id", "preset"),
     [
@@ -140,6 +141,7 @@ def trained(tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow
 def test_an_agent_from_the_command_line(trained, tmp_path, capsys):
     main(["rl", "eval", str(trained), "--episodes", "3", "--json", str(tmp_path / "o.json"), "--backend", "gymnasium"])
     outcome = json.loads((tmp_path / "o.json").read_text())
@@ -192,6 +194,7 @@ def test_training_again_keeps_what_is_finished_and_refuses_what_differs(trained,
     assert (tmp_path / "half" / "config.json").read_text() == written
 
 
+@pytest.mark.slow
 def test_continuous_agents_are_filmed_and_what_is_not_drawn_is_refused_at_once(tmp_path):
     run = plan_single("Pendulum-v1", "gru", frames=2048, seed=0)
     directory = execute_agent(run, tmp_path / "pendulum")

@@ -226,6 +226,7 @@ def test_the_legend_names_events():
     figures.close(figure)
 
 
+@pytest.mark.slow
 def test_figures_are_files_and_the_same_each_time(tmp_path):
     for name in ("first", "second"):
         for figure, stem in (

@@ -10,6 +10,8 @@ from gatel0rd.paper.execute import execute
 from gatel0rd.paper.films import animate
 from gatel0rd.paper.plan import find, plan
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=["rrc/latents", "billiard/latents", "shepherd/latents"])
 def run_directory(request, tmp_path_factory):

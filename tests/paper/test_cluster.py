@@ -52,8 +52,9 @@ def small_runs(epochs: int, seeds=(0, 1)):
 
 
 def lasting(record: dict) -> dict:
-    """What a record says about a run, without how long it took."""
-    return {name: value for name, value in record.items() if name != "wall_seconds"}
+    """What a record says about a run, without how long it took, and at which commit of a tree that may be edited."""
+    code = {name: value for name, value in record["code"].items() if name != "commit"}
+    return {name: value for name, value in record.items() if name != "wall_seconds"} | {"code": code}
 
 
 def record_of(run, out):
@@ -70,6 +71,7 @@ def alone(tmp_path_factory):
     return [record_of(run, out) for run in runs]
 
 
+@pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_ray_cluster_of_two_nodes_loses_one(tmp_path, alone, monkeypatch):
     ray = pytest.importorskip("ray")
@@ -132,6 +134,7 @@ def test_machines_without_the_directory_send_files_back(tmp_path, monkeypatch):
     assert "the loss became" in error and files == {}
 
 
+@pytest.mark.cluster
 def test_a_job_that_is_killed_is_submitted_again(tmp_path, alone, monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 20.0)
     killed = []
@@ -154,6 +157,7 @@ def test_a_job_that_is_killed_is_submitted_again(tmp_path, alone, monkeypatch):
     assert json.loads((tmp_path / "slurm" / "jobs.json").read_text()) == {}
 
 
+@pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_new_coordinator_does_not_repeat_the_jobs_of_the_old_one(tmp_path):
     class Gone(Exception):
@@ -175,6 +179,7 @@ def test_a_new_coordinator_does_not_repeat_the_jobs_of_the_old_one(tmp_path):
     assert (tmp_path / run.directory_name / "record.json").stat().st_mtime < results[0].stat().st_mtime
 
 
+@pytest.mark.cluster
 def test_a_job_says_what_went_wrong(tmp_path):
     (run,) = small_runs(2, seeds=(0,))
     broken = replace(run, train=replace(run.train, learning_rate=1e30, clip_norm=1e30))

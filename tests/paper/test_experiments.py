@@ -54,6 +54,7 @@ def small_run(experiment_id="rrc/gating", seed=0) -> RunConfig:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment_id", IDS)
 def test_every_experiment_runs_and_reports(experiment_id, out, monkeypatch):
     experiment = find(experiment_id)
@@ -87,6 +88,7 @@ def test_every_experiment_runs_and_reports(experiment_id, out, monkeypatch):
     assert text.count("<figure>") + text.count("<table>") == len(experiment.views)
 
 
+@pytest.mark.slow
 def test_planning_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
     monkeypatch.setattr("gatel0rd.planning.icem.ICEMConfig.sample_counts", [12, 10])
     run, profile = small_run("rrc/planning"), replace(PROFILES["smoke"], episodes=3, course_episodes=2)
@@ -253,6 +255,7 @@ def test_a_run_in_parts_leaves_the_record_of_a_whole_run(tmp_path):
     assert records[0] == records[1]
 
 
+@pytest.mark.slow
 def test_workers_give_the_records_of_one_process_and_survive_a_bad_run(out, tmp_path):
     good = small_run()
     bad = replace(good, train=replace(good.train, learning_rate=1e30, clip_norm=1e30))
@@ -267,6 +270,7 @@ def test_workers_give_the_records_of_one_process_and_survive_a_bad_run(out, tmp_
     assert alone["curves"] == side_by_side["curves"] and alone["final"] == side_by_side["final"]
 
 
+@pytest.mark.slow
 def test_measuring_again_changes_the_measures_only(tmp_path):
     directory = execute(small_run("billiard/gating"), tmp_path)
     path = directory / "record.json"

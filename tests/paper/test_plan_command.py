@@ -12,6 +12,8 @@ from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.paper.execute import execute, run_behind
 from gatel0rd.paper.plan import find, plan
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=["rrc/latents", "shepherd/latents"])
 def run_directory(request, tmp_path_factory):

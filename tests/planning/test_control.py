@@ -74,6 +74,7 @@ def solved(world, episodes, seed):
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [RemoteControl(), Herding()], ids=["rrc", "shepherd"])
 def test_simulated_futures_are_what_happens(world):
     done = solved(world, E, seed=4)
@@ -87,6 +88,7 @@ def test_simulated_futures_are_what_happens(world):
         np.testing.assert_array_equal(done.observations[t + 1, going], observations[going])
 
 
+@pytest.mark.slow
 def test_the_worlds_are_the_environments():
     world = Herding()
     done = solved(world, 1, seed=0)
@@ -115,6 +117,7 @@ def test_the_worlds_are_the_environments():
     assert not np.array_equal(done.observations[0, 0, 2:], done.observations[-1, 0, 2:])  # the robot was moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["true", "learned"])
 def test_an_episode_takes_the_same_course_alone(kind):
     torch.manual_seed(0)

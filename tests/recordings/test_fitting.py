@@ -142,6 +142,7 @@ def test_scaling_is_learned_on_the_training_part_and_kept(tmp_path):
     assert np.allclose(fitted.observation_scaling.inverse_transform(scaled), train.observations, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_target_is_held_and_the_memory_predicts(tmp_path):
     config = FitConfig(rounds=100, round_updates=25, window=30, gate_rate=0.1, learning_rate=0.005)
     fitted = fit(DATA, config, tmp_path)

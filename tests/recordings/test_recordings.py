@@ -566,6 +566,7 @@ def test_bad_arrays_in_npz(tmp_path: Path, arrays: dict[str, Any], pattern: str)
 # size
 
 
+@pytest.mark.slow
 def test_memory_of_large_files(tmp_path: Path) -> None:
     count = 200_000
     values = np.random.default_rng(0).integers(-9999, 9999, size=(count, 4)) / 8

@@ -428,11 +428,13 @@ def recall_success(tmp_path, cell, *, memory=True):
 # Without a memory half of the answers are right. Of 15 runs each (5 seeds with baseline, AVX2 and AVX-512) the worst
 # had GATEL0RD_WORST right (GateL0RD) and LSTM_WORST (LSTM), and the best without a memory NONE_BEST. Twice the learning
 # rate often reaches 1.0, but some of those runs forget again.
+@pytest.mark.slow
 @pytest.mark.parametrize(("cell", "least"), [("gatel0rd", 0.75), ("lstm", 0.65)])
 def test_only_a_memory_recalls(tmp_path, cell, least):
     assert recall_success(tmp_path, cell) > least
 
 
+@pytest.mark.slow
 def test_without_a_memory_nothing_is_recalled(tmp_path):
     assert 0.4 < recall_success(tmp_path, "elman", memory=False) < 0.6
 

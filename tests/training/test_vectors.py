@@ -152,6 +152,7 @@ def walk_to_the_goal(observations, generator):
     return actions
 
 
+@pytest.mark.slow
 @needs_minigrid
 @needs_envpool
 @pytest.mark.parametrize("id", ["MiniGrid-SimpleCrossingS9N3-v0", "MiniGrid-LavaCrossingS9N2-v0"])

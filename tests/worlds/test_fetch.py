@@ -123,6 +123,7 @@ def test_experts_move_the_object_their_way(kind):
     assert any(after) or kind in ("grasp", "push")  # what slides or was flicked moves on without being touched
 
 
+@pytest.mark.slow
 def test_parts_are_the_same_on_any_number_of_processes_and_after_an_interruption(tmp_path, monkeypatch):
     monkeypatch.setattr(experts, "PART", 2)
     from gatel0rd.worlds.parts import generate_in_parts

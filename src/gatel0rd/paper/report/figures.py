@@ -102,28 +102,6 @@ def shrink(path: Path, width: int = 800, colors: int = 48) -> Path:
     return small
 
 
-@styled
-def ratios(rows: Sequence[dict[str, Any]], *, title: str) -> Figure:
-    """Benchmarks as bars: how many times faster than the peer, on a logarithmic axis."""
-    import matplotlib.pyplot as plt
-
-    shown = [row for row in rows if not row["name"].startswith("growth")]
-    figure, axes = plt.subplots(figsize=(7.5, 0.8 + 0.21 * len(shown)), layout="constrained")
-    places = np.arange(len(shown))[::-1]
-    values = [row["ratio"] for row in shown]
-    colors = ["#6f9a3e" if value >= 1 else "#c0392b" for value in values]
-    axes.barh(places, values, left=0, color=colors, height=0.7)
-    labels = [f"{row['name']} vs. {row['peer']}, {row['threads']} thread{'s' * (row['threads'] > 1)}" for row in shown]
-    axes.set_yticks(places, labels, fontsize=7)
-    for place, value in zip(places, values, strict=True):
-        axes.text(value * 1.05, place, f"{value:.3g}", va="center", fontsize=7)
-    axes.set_xscale("log")
-    axes.axvline(1, color="#444444", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.set(title=title, xlabel="times faster than the peer", xlim=(0.2, max([2, *values]) * 2))
-    return figure
-
-
 def close(figure: Figure) -> None:
     """Free a figure's memory."""
     import matplotlib.pyplot as plt

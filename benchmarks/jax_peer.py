@@ -1,4 +1,4 @@
-"""The training step of a world model in JAX (jit, scan), a fast peer for benchmarks. Needs the extra ``jax``."""
+"""The training step of a world model in JAX (jit, scan). Needs the extra ``jax``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-# one thread, as for everybody in a row of one thread; read when JAX is imported
+# one thread, as for ours in the same row; JAX reads it when it is imported
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 import jax
 import jax.numpy as jnp

@@ -1,0 +1,48 @@
+"""How long does the layer take, compared with nn.GRU and nn.LSTM, and how does it grow with T, B and H?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch import nn
+
+from benchmarks.measure import Comparison, Group, Work
+from benchmarks.sizes import BATCH
+from gatel0rd.nn.layer import GateL0RD
+
+HIDDEN_SIZES = (8, 16, 64, 256)
+
+
+def layer_pass(make: Callable[..., nn.Module], hidden: int = 8, *, steps: int = 50, batch: int = BATCH) -> Work:
+    """Forward and backward of a recurrent layer."""
+    rnn, x = make(hidden, hidden), torch.randn(steps, batch, hidden)
+
+    def run() -> None:
+        rnn.zero_grad()
+        rnn(x)[0].square().mean().backward()
+
+    return run
+
+
+def compare_layers() -> Iterator[Comparison]:
+    for hidden in HIDDEN_SIZES:
+        for peer in (nn.GRU, nn.LSTM):
+            ours, theirs = partial(layer_pass, GateL0RD, hidden), partial(layer_pass, peer, hidden)
+            yield Comparison(f"layer/gatel0rd-{hidden}", ours, f"nn.{peer.__name__}", theirs)
+
+
+def compare_growth() -> Iterator[Comparison]:
+    """Each size compared with half of it: the ratio is 0.5 where time grows linearly."""
+    pairs = {
+        **{f"T-{steps}": ({"steps": steps}, {"steps": steps // 2}) for steps in (100, 200, 400, 800, 1600)},
+        **{f"B-{batch}": ({"batch": batch}, {"batch": batch // 2}) for batch in (32, 64, 128, 256, 512)},
+        **{f"H-{hidden}": ({"hidden": hidden}, {"hidden": hidden // 2}) for hidden in (16, 32, 64, 128, 256)},
+    }
+    for name, (whole, half) in pairs.items():
+        make = partial(layer_pass, GateL0RD)
+        yield Comparison(f"growth/{name}", partial(make, **whole), "half of it", partial(make, **half))
+
+
+GROUPS = (Group("layer", compare_layers), Group("growth", compare_growth))
