@@ -146,12 +146,12 @@ def control_step(engine: native.EngineName) -> Work:
     from gatel0rd.planning import ICEM, ICEMConfig, LearnedForesight
     from gatel0rd.worlds.robot_remote_control.task import RemoteControl
 
-    world, generator = RemoteControl(), np.random.default_rng(0)
+    task, generator = RemoteControl(), np.random.default_rng(0)
     foresight = LearnedForesight(WorldModel(SIZES[1].model, engine=engine))
     planner = ICEM(-np.ones(2), np.ones(2), ICEMConfig(horizon=50), generator=generator)
-    foresight.begin(world.reset([generator]))
-    foresight.advance(np.zeros((1, 2)), world.step(np.zeros((1, 2)))[0])
-    return lambda: planner.plan(lambda sequences: world.cost(foresight.predict(sequences), sequences))
+    foresight.begin(task.reset([generator]))
+    foresight.advance(np.zeros((1, 2)), task.step(np.zeros((1, 2)))[0])
+    return lambda: planner.plan(lambda sequences: task.cost(foresight.predict(sequences), sequences))
 
 
 def training_flops(size: Size) -> float:
@@ -208,7 +208,9 @@ def cell_rows(threads: int) -> Iterator[Row]:
 def data_rows(threads: int) -> Iterator[Row]:
     """64 rollouts of 50 steps side by side, as the generators do it, against one environment after the other."""
     try:
-        from gatel0rd.worlds import billiard_ball, shepherd
+        from gatel0rd.worlds.billiard_ball import dynamics as billiard_ball
+        from gatel0rd.worlds.shepherd import dynamics as shepherd
+        from gatel0rd.worlds.shepherd.env import Shepherd
     except ModuleNotFoundError:
         return
     generator, count, steps = np.random.default_rng(0), 64, 50
@@ -226,16 +228,16 @@ def data_rows(threads: int) -> Iterator[Row]:
 
     yield compare("data/billiard-64x50", threads, lambda: shots(table, slice(None)), "one ball at a time", one_by_one)
 
-    env = shepherd.Shepherd()
+    env = Shepherd()
     actions = generator.uniform(-1, 1, (steps, count, 3))
     agents = generator.uniform(shepherd.LOWEST, shepherd.HIGHEST, (count, 2))
     sheep = shepherd.sample_sheep(generator, env.rules, (count,))
 
     def together() -> None:
-        world = shepherd.start(agents, *sheep)
+        state = shepherd.start(agents, *sheep)
         for action in actions:
-            shepherd.observe(world, env.rules.mask)
-            world = shepherd.transition(world, action)
+            shepherd.observe(state, env.rules.mask)
+            state = shepherd.transition(state, action)
 
     def stepped() -> None:
         for index in range(count):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import Flags, Task, World
+from gatel0rd.planning.tasks import ControlTask, Flags
 
 
 def action_bounds(space: spaces.Space[Any]) -> tuple[Array, Array]:
@@ -65,8 +65,8 @@ class Snapshots:
             ) from error
         return states, copy.copy(self.layers[-1].data) if self.simulated else None
 
-    def put_back(self, snapshot: Any, luck: np.random.Generator | None = None) -> None:
-        """Go back; with ``luck`` the environment's own random numbers will be others than those that are to come."""
+    def put_back(self, snapshot: Any, rng: np.random.Generator | None = None) -> None:
+        """Go back; with ``rng`` the environment's own random numbers will be others than those that are to come."""
         states, simulation = snapshot
         for layer, state in zip(self.layers, self._copy(states), strict=True):
             content = vars(layer)
@@ -77,8 +77,8 @@ class Snapshots:
             import mujoco
 
             mujoco.mj_copyData(self.layers[-1].data, self.layers[-1].model, simulation)
-        if luck is not None:
-            self.layers[-1].np_random = np.random.default_rng(luck.integers(2**63))
+        if rng is not None:
+            self.layers[-1].np_random = np.random.default_rng(rng.integers(2**63))
 
     def _changes(self, name: str, value: Any) -> bool:
         fixed = {*FIXED, "env"} | ({"data", "model", "mujoco_renderer"} if self.simulated else set())
@@ -89,10 +89,10 @@ class Snapshots:
         return copy.deepcopy(states, {id(thing): thing for thing in kept})
 
 
-def reward_objective(env: gymnasium.Env[Any, Any], luck: np.random.Generator | None = None) -> Objective:
+def reward_objective(env: gymnasium.Env[Any, Any], rng: np.random.Generator | None = None) -> Objective:
     """Costs of action sequences in the environment's present state: minus the sum of rewards up to termination.
 
-    With ``luck`` each sequence meets random numbers of its own; without, those that will really come.
+    With ``rng`` each sequence meets random numbers of its own; without, those that will really come.
     """
     snapshots = Snapshots(env)
 
@@ -100,7 +100,7 @@ def reward_objective(env: gymnasium.Env[Any, Any], luck: np.random.Generator | N
         state = snapshots.take()
         costs = np.zeros(sequences.shape[:2])
         for index in np.ndindex(costs.shape):
-            snapshots.put_back(state, luck)
+            snapshots.put_back(state, rng)
             for action in sequences[index]:
                 _, reward, terminated, _, _ = env.step(action.astype(env.action_space.dtype))
                 costs[index] -= float(reward)
@@ -112,7 +112,7 @@ def reward_objective(env: gymnasium.Env[Any, Any], luck: np.random.Generator | N
     return objective
 
 
-class GymnasiumWorld(World):
+class GymnasiumTask(ControlTask):
     """One episode of a Gymnasium environment, to be controlled by its own model or by a learned one.
 
     Args:
@@ -137,7 +137,7 @@ class GymnasiumWorld(World):
         self._low, self._high = action_bounds(env.action_space)
         self._ended = False
         middle = tuple((self._low + self._high) / 2) if idle is None else tuple(idle)
-        self.task = Task(name=str(env), horizon=horizon, limit=limit, idle=middle)
+        self.name, self.horizon, self.limit, self.idle = str(env), horizon, limit, middle
 
     def bounds(self) -> tuple[Array, Array]:
         return self._low, self._high
@@ -146,7 +146,7 @@ class GymnasiumWorld(World):
         if len(generators) != 1:
             raise ValueError(f"there are {len(generators)} episodes; a Gymnasium environment runs one at a time")
         self._ended = False
-        (self._luck,) = generators[0].spawn(1)
+        (self._rng,) = generators[0].spawn(1)
         observation, _ = self.env.reset(seed=int(generators[0].integers(2**31)))
         return np.asarray(observation, dtype=np.float64)[None]
 
@@ -168,7 +168,7 @@ class GymnasiumWorld(World):
         state = snapshots.take()
         futures = []
         for sequence in sequences[0]:
-            snapshots.put_back(state, self._luck)
+            snapshots.put_back(state, self._rng)
             future: list[Any] = []
             terminated = False
             for action in sequence.astype(self.env.action_space.dtype):
@@ -198,10 +198,10 @@ def control_environment(
     """
     low, high = action_bounds(env.action_space)
     time_limit(env)
-    search, luck = np.random.default_rng(seed).spawn(2)
+    search, rng = np.random.default_rng(seed).spawn(2)
     planner = ICEM(low, high, config, generator=search)
     env.reset(seed=seed)
-    objective = reward_objective(env, luck)
+    objective = reward_objective(env, rng)
     total, step, ended = 0.0, 0, False
     while not ended:
         (action,) = planner.plan(objective)

@@ -1,4 +1,4 @@
-"""Who foretells what actions lead to: a learned model with its memory, or the true world."""
+"""Predictions of what actions lead to: by a learned model with its memory, or by the true world."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from gatel0rd.models import WorldModel
 from gatel0rd.nn.cells import State
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import World
+from gatel0rd.planning.tasks import ControlTask
 
 FUTURES_AT_ONCE = 8192
 
@@ -39,15 +39,15 @@ class Foresight(Protocol):
         ...
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these episodes only."""
+        """Continue with these episodes only."""
         ...
 
 
 class TrueForesight:
-    """The world itself as the model, so that the planner can be judged alone. It goes on as the world does."""
+    """The world itself as the model, so that the planner can be judged alone. It advances as the world does."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, task: ControlTask) -> None:
+        self.task = task
 
     def begin(self, observations: Array) -> None:
         pass
@@ -56,7 +56,7 @@ class TrueForesight:
         return True
 
     def predict(self, sequences: Array) -> Array:
-        return self.world.simulate(sequences)
+        return self.task.simulate(sequences)
 
     def advance(self, actions: Array, observations: Array) -> None:
         pass
