@@ -318,7 +318,7 @@ def test_pictures_show_what_happens():
     scenes = [closed, closed._replace(gate_open=np.array(True)), closed._replace(carried=np.array(False))]
     scenes.append(scenes[1]._replace(caught=np.array(True)))
     for scene in scenes:
-        env._world = scene
+        env._state = scene
         pictures.append(env.render())
     start_, ghost, appeared, dropped, caught = (picture.astype(int) for picture in pictures)
 
