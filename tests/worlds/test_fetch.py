@@ -20,11 +20,11 @@ from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds.data import generate, obtain
 from gatel0rd.worlds.fetch_pick_and_place import data as experts
 from gatel0rd.worlds.fetch_pick_and_place import simulation as fetch_simulation
-from gatel0rd.worlds.fetch_pick_and_place.apex import ApexConfig, Guided, LearnedPolicy, mirrored, play, regress, train
+from gatel0rd.worlds.fetch_pick_and_place.apex import ApexConfig, Guided, LearnedPolicy, mirror, play, regress, train
 from gatel0rd.worlds.fetch_pick_and_place.drawing import pose, project
 from gatel0rd.worlds.fetch_pick_and_place.env import FetchPickAndPlace
 from gatel0rd.worlds.fetch_pick_and_place.events import find_events
-from gatel0rd.worlds.fetch_pick_and_place.simulation import Arm, body, import_mujoco, observed, sample_object
+from gatel0rd.worlds.fetch_pick_and_place.simulation import Arm, body, import_mujoco, sample_object, to_observation
 from gatel0rd.worlds.fetch_pick_and_place.task import FEATURES, Placing, plan_sequences
 
 WINDOWS = DataRecipe(scenario="fetch", policy="grasps", split="generalization", sequences=6, steps=25)
@@ -101,7 +101,7 @@ def test_grasps_are_where_the_windows_say(windows):
 )
 def test_the_papers_filters(change, reason):
     _, episode = expert_actions()
-    first = experts.first_true(experts.grasped(episode.observations, episode.touching)) - 5
+    first = experts.first_true(experts.is_grasped(episode.observations, episode.touching)) - 5
     window = experts.Episode(*(part.copy() for part in episode.cut(first, 25)))
     change(window.observations)
     assert experts.why_rejected(window, 5) == reason
@@ -114,7 +114,7 @@ def test_experts_move_the_object_their_way(kind):
         _, episode = expert_actions(kind, seed)
         thing = episode.observations[:, 3:6]
         moved.append(np.linalg.norm(thing[-1] - thing[0]))
-        held.append(experts.grasped(episode.observations, episode.touching).any())
+        held.append(experts.is_grasped(episode.observations, episode.touching).any())
         touches = episode.touching.any(axis=1)
         steps = np.linalg.norm(np.diff(thing, axis=0), axis=1)
         after.append((steps[~touches[1:]] > 0.002).any())
@@ -346,7 +346,7 @@ def test_mirror_images_are_what_the_simulator_would_show():
         for action in actions:
             task.step(np.append(flip * action[:3], action[3])[None])
         features.append(task.features(task.seen)[0])
-    inputs, targets = mirrored(features[0][None], actions[-1:])
+    inputs, targets = mirror(features[0][None], actions[-1:])
     assert inputs.shape == (4, FEATURES) and targets.shape == (4, 4)
     np.testing.assert_allclose(inputs[1], features[1], atol=0.05)
     np.testing.assert_allclose(inputs[2], features[2], atol=0.05)
@@ -389,5 +389,5 @@ def test_observed_is_what_the_environment_shows():
     arm = Arm()
     arm.reset(body().gripper[:2] + 0.1)
     for _ in range(3):
-        np.testing.assert_array_equal(observed(arm.take()[1]), arm.observe())
+        np.testing.assert_array_equal(to_observation(arm.take()[1]), arm.observe())
         arm.step(np.array([0.5, 0.0, -0.2, 1.0]))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import gatel0rd
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds import EnvironmentSpec, World, all_worlds, get, names, register, registry, unregister
 from gatel0rd.worlds.data import generate
@@ -125,6 +128,29 @@ def test_modules_that_are_named_in_the_environment_register_worlds(tmp_path, mon
     monkeypatch.setenv(registry.VARIABLE, "no_such_module")
     with pytest.raises(ValueError, match=r"GATEL0RD_WORLDS names 'no_such_module', which cannot be imported \(Module"):
         names()
+
+
+def names_in_tables(source: str) -> set[str]:
+    """Strings that are keys of dictionaries, compared with something, or looked up."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        parts = []
+        if isinstance(node, ast.Dict):
+            parts = node.keys
+        elif isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.Subscript):
+            parts = [node.slice]
+        found |= {part.value for part in parts if isinstance(part, ast.Constant)}
+    return found
+
+
+def test_no_other_room_has_a_table_of_worlds():
+    assert names_in_tables("a = {'x': 1}; b = a['y'] if c == 'z' else 'w'") == {"x", "y", "z"}
+    root = Path(gatel0rd.__file__).parent
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).parts[0] != "worlds":
+            assert not names_in_tables(path.read_text()) & set(NAMES[:-1]), path  # minigrid is a package's name too
 
 
 def test_listing_worlds_imports_nothing_heavy():

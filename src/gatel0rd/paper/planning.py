@@ -122,7 +122,7 @@ def control_in_parts(
     on_step: Progress,
     watch: Callable[[ICEM, Rows], None] = lambda planner, rows: None,
 ) -> list[Episodes]:
-    """Some of so many episodes, each alone in its :class:`Episodes`; at most :data:`SIDE_BY_SIDE` at a time."""
+    """Some of ``episodes`` episodes, each alone in its :class:`Episodes`; at most :data:`SIDE_BY_SIDE` at a time."""
     done: list[Episodes] = []
     parts = [np.array(rows[first : first + SIDE_BY_SIDE]) for first in range(0, len(rows), SIDE_BY_SIDE)]
     limit = task.limit
@@ -154,7 +154,7 @@ def plan_over_training(
 ) -> Path:
     """Plan with the models that a finished run left in the course of training, and with the last one.
 
-    The outcome goes into the run's record, model by model: who goes on after an interruption repeats none.
+    The outcome goes into the run's record, model by model: after an interruption none is repeated.
     """
     path = directory / "record.json"
     if not path.exists():

@@ -237,7 +237,7 @@ def train(
         )
         more_inputs, more_targets = played.examples(acts | (played.reached >= 0))
         inputs, targets = np.concatenate([inputs, more_inputs]), np.concatenate([targets, more_targets])
-        policy, error = regress(*mirrored(inputs, targets), config, torch.Generator().manual_seed(seed))
+        policy, error = regress(*mirror(inputs, targets), config, torch.Generator().manual_seed(seed))
         alone = follow_alone(task, policy, episodes=tests, generator=np.random.default_rng([seed, 1]))
         trust = float((alone >= 0).mean())
         planned = float((played.reached[~acts] >= 0).mean())
@@ -247,7 +247,7 @@ def train(
     return policy, rounds, tracks
 
 
-def mirrored(inputs: Array, targets: Array) -> tuple[Array, Array]:
+def mirror(inputs: Array, targets: Array) -> tuple[Array, Array]:
     """Examples and their mirror images, left-right, front-back and both: neither table nor gripper knows a difference.
 
     Shape: [N, F], [N, 4] -> [4·N, F], [4·N, 4].

@@ -187,14 +187,14 @@ def play(
         observations[t], touching[t] = arm.observe(), arm.touching()
         actions[t] = course.act(observations[t], tuple(touching[t]))
         if after_grasp is not None:
-            grasp = first_true(grasped(observations[: t + 1], touching[: t + 1]))
+            grasp = first_true(is_grasped(observations[: t + 1], touching[: t + 1]))
             if grasp >= 0 and t + 1 == grasp + after_grasp:
                 return Episode(observations, actions, touching).cut(0, t + 1)
         arm.step(actions[t].astype(np.float32))
     return Episode(observations, actions, touching)
 
 
-def grasped(observations: NDArray[np.floating], touching: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def is_grasped(observations: NDArray[np.floating], touching: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether both fingers touch the object, and it is between them. Shape: [..., 11], [..., 2] -> [...]."""
     between = np.linalg.norm(observations[..., 6:9], axis=-1) < LOST
     held: NDArray[np.bool_] = touching.all(axis=-1) & between
@@ -266,7 +266,7 @@ def generate_part(recipe: DataRecipe, number: int) -> Rows:
     windows, kinds, rejected = zip(*rows, strict=True)
     observations = np.stack([window.observations for window in windows]).astype(np.float32)
     touching = np.stack([window.touching for window in windows])
-    held = grasped(observations, touching)
+    held = is_grasped(observations, touching)
     steps = np.linalg.norm(np.diff(observations[:, :, 3:6], axis=1), axis=-1)
     return {
         "observations": observations,
@@ -317,7 +317,7 @@ def _windows(recipe: DataRecipe, count: int, generator: np.random.Generator) -> 
         at = int(generator.integers(earliest, latest + 1))
         expert = sample_expert("grasp", generator, lifts=True)
         found = play(arm, expert, generator, steps=EPISODE + recipe.steps, after_grasp=recipe.steps - at)
-        first = first_true(grasped(found.observations, found.touching)) - at
+        first = first_true(is_grasped(found.observations, found.touching)) - at
         whole = first >= 0 and len(found.actions) >= first + recipe.steps
         window = found.cut(first, recipe.steps)
         reason = why_rejected(window, at) if whole else "no grasp"

@@ -15,9 +15,9 @@ from gatel0rd.worlds.fetch_pick_and_place.simulation import (
     SUCCESS_DISTANCE,
     Arm,
     Arms,
-    observed,
     sample_goal,
     sample_object,
+    to_observation,
 )
 
 Policy = Callable[[Array], Array]
@@ -65,8 +65,8 @@ class Placing(ControlTask):
     """Bring the object to the goal, with the simulator itself on all cores as the model.
 
     The cost is the distance of object and goal, plus half the distance of gripper and object, summed over the horizon;
-    the goal is reached when the object has been within 5 cm of it for five steps in a row: who flicks it past has not
-    placed it.
+    the goal is reached when the object has been within 5 cm of it for five steps in a row: flicking it past is
+    not placing it.
     """
 
     name = "fetch"
@@ -88,12 +88,12 @@ class Placing(ControlTask):
         self.goals = np.stack([sample_goal(generator) for generator in generators])
         self.states, self.seen = self.arms.begin(places)
         self.held = np.zeros(len(places), dtype=np.int64)
-        return observed(self.seen)
+        return to_observation(self.seen)
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
         self.states, self.seen = self._step(self.states, self.seen, np.clip(actions, -1, 1))
         self.held = np.where(self.near(), self.held + 1, 0)
-        return observed(self.seen), self.held >= HELD
+        return to_observation(self.seen), self.held >= HELD
 
     def near(self) -> Flags:
         """Which objects are at their goal now, [E]."""
@@ -105,7 +105,7 @@ class Placing(ControlTask):
         self.held = self.held[rows]
 
     def simulate(self, sequences: Array) -> Array:
-        return observed(self.look_ahead(sequences))
+        return to_observation(self.look_ahead(sequences))
 
     def look_ahead(self, sequences: Array) -> Array:
         """Everything that would be seen. Shape: [E, N, T, A] -> [E, N, T, 21]."""

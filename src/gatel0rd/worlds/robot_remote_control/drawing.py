@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gatel0rd.worlds.drawing import OVERSAMPLING, Array, Picture, box, scale_down
+from gatel0rd.worlds.drawing import Array, Canvas, Picture, box, scale_down
 from gatel0rd.worlds.robot_remote_control.dynamics import COMPUTER, CONTROL_RADIUS, GOAL, ROOM_SHIFT
-
-if TYPE_CHECKING:
-    from PIL import Image, ImageDraw
 
 Trails = Sequence[tuple[Array, Array]]
 FLOORS, TILES = ("#f3efe6", "#e8eef1"), ("#e9e3d6", "#dbe4e8")
@@ -33,16 +29,8 @@ def draw_history(history: Array, height: int, *, enlarged: float = 1.0, trail_fr
     return draw_rooms(height, trails, controlled=bool(seen.any()), control_radius=radius)
 
 
-class Canvas:
-    """An oversampled picture of both rooms, which are 2 wide with a wall of 0.1 around."""
-
-    def __init__(self, height: int) -> None:
-        from PIL import Image, ImageDraw
-
-        self.size = height * OVERSAMPLING
-        self.unit = self.size / 2.2  # pixels per world unit
-        self.image: Image.Image = Image.new("RGB", (2 * self.size, self.size), "#39404f")
-        self.draw: ImageDraw.ImageDraw = ImageDraw.Draw(self.image)
+class Rooms(Canvas):
+    """A picture of both rooms, which are 2 wide with a wall of 0.1 around."""
 
     def place(self, position: Array, room: int) -> Array:
         """Pixel of a position in a room."""
@@ -55,14 +43,10 @@ class Canvas:
     def dot(self, center: Array, radius: float, fill: str) -> None:
         self.draw.ellipse(self.box(center, radius), fill=fill)
 
-    def width(self, share: int) -> int:
-        """Of a line, as a share of the picture's height."""
-        return max(1, self.size // share)
-
 
 def draw_rooms(height: int, trails: Trails, *, controlled: bool, control_radius: float) -> Picture:
     """Both rooms seen from above, agent and robot at the end of their trails (in their rooms' coordinates)."""
-    canvas = Canvas(height)
+    canvas = Rooms(height)
     draw_floors(canvas)
     draw_goal(canvas)
     draw_computer(canvas, control_radius, on=controlled)
@@ -73,7 +57,7 @@ def draw_rooms(height: int, trails: Trails, *, controlled: bool, control_radius:
     return scale_down(canvas.image)
 
 
-def draw_floors(canvas: Canvas) -> None:
+def draw_floors(canvas: Rooms) -> None:
     """Tiled floors."""
     for room in (0, 1):
         canvas.draw.rectangle(canvas.box(canvas.place(np.zeros(2), room), 1.0), fill=FLOORS[room])
@@ -83,7 +67,7 @@ def draw_floors(canvas: Canvas) -> None:
                 canvas.draw.line(pixels, TILES[room], canvas.width(320))
 
 
-def draw_goal(canvas: Canvas) -> None:
+def draw_goal(canvas: Rooms) -> None:
     """Where the robot should go."""
     goal = canvas.place(GOAL - ROOM_SHIFT, 1)
     canvas.draw.rounded_rectangle(canvas.box(goal, 0.13), radius=0.03 * canvas.unit, fill="#e19c24")
@@ -92,7 +76,7 @@ def draw_goal(canvas: Canvas) -> None:
     )
 
 
-def draw_computer(canvas: Canvas, control_radius: float, *, on: bool) -> None:
+def draw_computer(canvas: Rooms, control_radius: float, *, on: bool) -> None:
     """The computer, and how near the agent has to come."""
     draw, computer = canvas.draw, canvas.place(COMPUTER, 0)
     draw.ellipse(canvas.box(computer, control_radius), outline="#7b8fa6", width=canvas.width(240))
@@ -101,7 +85,7 @@ def draw_computer(canvas: Canvas, control_radius: float, *, on: bool) -> None:
     draw.rectangle(canvas.box(computer + np.array([0, 0.075 * canvas.unit]), [0.035, 0.012]), fill="#2d3542")
 
 
-def draw_trails(canvas: Canvas, trails: Trails) -> None:
+def draw_trails(canvas: Rooms, trails: Trails) -> None:
     """Where agent and robot have been."""
     for room, color in ((0, "#d8a5b0"), (1, "#a8bccb")):
         points = [tuple(canvas.place(positions[room], room)) for positions in trails]
@@ -109,14 +93,14 @@ def draw_trails(canvas: Canvas, trails: Trails) -> None:
             canvas.draw.line(points, fill=color, width=canvas.width(130), joint="curve")
 
 
-def draw_agent(canvas: Canvas, position: Array) -> None:
+def draw_agent(canvas: Rooms, position: Array) -> None:
     """The agent's body and head."""
     agent = canvas.place(position, 0)
     canvas.dot(agent, 0.065, "#9b363e")
     canvas.dot(agent - [0, 0.025 * canvas.unit], 0.028, "#f6d9cf")
 
 
-def draw_robot(canvas: Canvas, position: Array, *, on: bool) -> None:
+def draw_robot(canvas: Rooms, position: Array, *, on: bool) -> None:
     """The robot with its aerial."""
     robot, body = canvas.place(position, 1), "#3f8f66" if on else "#636a86"
     tip = robot - [0, 0.115 * canvas.unit]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from gatel0rd.worlds.drawing import OVERSAMPLING, Array, Picture, scale_down
+from gatel0rd.worlds.drawing import Array, Canvas, Picture, scale_down
 from gatel0rd.worlds.shepherd.dynamics import (
     CAGE_RADIUS,
     LEVER,
@@ -19,9 +19,6 @@ from gatel0rd.worlds.shepherd.dynamics import (
     SHEEP_SHIFT,
     ShepherdState,
 )
-
-if TYPE_CHECKING:
-    from PIL import Image, ImageDraw
 
 Point = tuple[float, float]
 OUT_OF_SIGHT = np.array([9.0, 9.0])
@@ -66,17 +63,8 @@ def draw_history(history: Array, height: int, *, enlarged: float = 1.0, trail_fr
     return draw_scene(height, state, trails, lever_radius=lever_radius, cage_radius=cage_radius)
 
 
-class Canvas:
-    """An oversampled picture in world coordinates: 4 wide and 2 high, with margins of 0.2 and 0.1."""
-
-    def __init__(self, height: int) -> None:
-        from PIL import Image, ImageDraw
-
-        self.size = height * OVERSAMPLING
-        self.unit = self.size / 2.2  # pixels per world unit
-        self.image: Image.Image = Image.new("RGB", (2 * self.size, self.size), "#39404f")
-        self.draw: ImageDraw.ImageDraw = ImageDraw.Draw(self.image)
-        self.fine, self.medium = max(1, self.size // 320), max(1, self.size // 160)
+class Scene(Canvas):
+    """A picture in world coordinates: 4 wide and 2 high, with margins of 0.2 and 0.1."""
 
     def place(self, x: float, y: float) -> Point:
         """Pixel of a position."""
@@ -107,7 +95,7 @@ def draw_scene(
     cage_radius: float = CAGE_RADIUS,
 ) -> Picture:
     """One meadow, twice as wide as high, with the trails of agent and sheep; a hidden sheep is a ghost at the gate."""
-    canvas = Canvas(height)
+    canvas = Scene(height)
     sheep_x, sheep_y = state.sheep.tolist()
     draw_forest(canvas)
     draw_grass(canvas)
@@ -128,7 +116,7 @@ def draw_scene(
     return scale_down(canvas.image)
 
 
-def draw_forest(canvas: Canvas) -> None:
+def draw_forest(canvas: Scene) -> None:
     """Trees to the left of the run."""
     draw = canvas.draw
     draw.rectangle(canvas.box(-1, 0, 1, 1), fill="#4c6b58")
@@ -140,7 +128,7 @@ def draw_forest(canvas: Canvas) -> None:
         draw.ellipse(canvas.around(x - radius * 0.25, y + radius * 0.3, radius * 0.5), fill="#628a70")
 
 
-def draw_grass(canvas: Canvas) -> None:
+def draw_grass(canvas: Scene) -> None:
     """The meadow below, and the run in which the sheep comes down."""
     canvas.draw.rectangle(canvas.box(-1, -1, 3, 0), fill="#dbe7c4")
     canvas.draw.rectangle(canvas.box(1, 0, 3, 1), fill="#e9ecd2")
@@ -149,10 +137,10 @@ def draw_grass(canvas: Canvas) -> None:
         if y < -0.05 or x > 1.05:
             shade = "#c3d5a6" if y < 0 else "#d6dcb6"
             for lean in (-0.018, 0.0, 0.018):
-                canvas.draw.line([canvas.place(x, y), canvas.place(x + lean, y + 0.03)], shade, canvas.fine)
+                canvas.draw.line([canvas.place(x, y), canvas.place(x + lean, y + 0.03)], shade, canvas.width(320))
 
 
-def draw_fence(canvas: Canvas) -> None:
+def draw_fence(canvas: Scene) -> None:
     """The fence around it all."""
     for corners in ([(-1, 0), (-1, -1), (3, -1), (3, 0)], [(-1, 0), (1, 0)], [(1, 0), (1, 1), (3, 1), (3, 0)]):
         canvas.bar([(float(x), float(y)) for x, y in corners], "#7a5f47", 0.022)
@@ -171,15 +159,15 @@ def draw_fence(canvas: Canvas) -> None:
             post(x, y)
 
 
-def draw_trails(canvas: Canvas, trails: Sequence[tuple[Array, Array]]) -> None:
+def draw_trails(canvas: Scene, trails: Sequence[tuple[Array, Array]]) -> None:
     """Where agent and sheep have been."""
     for which, color in ((1, "#c9bfa6"), (0, "#d8a5b0")):
         points = [canvas.place(*pair[which].tolist()) for pair in trails]
         if len(points) > 1:
-            canvas.draw.line(points, color, max(1, canvas.size // 130), joint="curve")
+            canvas.draw.line(points, color, canvas.width(130), joint="curve")
 
 
-def draw_sheep(canvas: Canvas, draw: Any, sheep_x: float, sheep_y: float) -> None:
+def draw_sheep(canvas: Scene, draw: Any, sheep_x: float, sheep_y: float) -> None:
     """The sheep, with a pen that may be another layer's."""
     for side in (-1, 1):
         x = sheep_x + side * 0.038
@@ -202,7 +190,7 @@ def draw_sheep(canvas: Canvas, draw: Any, sheep_x: float, sheep_y: float) -> Non
     draw.ellipse(canvas.box(sheep_x - 0.026, sheep_y + 0.018, sheep_x + 0.026, sheep_y + 0.046), fill="#fffdf8")
 
 
-def draw_wall(canvas: Canvas, wall: float) -> None:
+def draw_wall(canvas: Scene, wall: float) -> None:
     """The wall, as high as it occludes, with a dark opening at its foot."""
     draw = canvas.draw
     draw.rectangle(canvas.box(1, 0, 3, wall), fill="#8d8a86")
@@ -222,7 +210,7 @@ def draw_wall(canvas: Canvas, wall: float) -> None:
     draw.rectangle(canvas.box(GATE_LEFT, 0, GATE_RIGHT, GATE_TOP), fill=IRON)
 
 
-def draw_open_gate(canvas: Canvas) -> None:
+def draw_open_gate(canvas: Scene) -> None:
     """The gate's leaves, swung towards us."""
     canvas.polygon(((1.36, 0.0), (2.64, 0.0), (2.56, 0.09), (1.44, 0.09)), fill="#55583f")
     for side, post in ((1, GATE_LEFT), (-1, GATE_RIGHT)):
@@ -235,7 +223,7 @@ def draw_open_gate(canvas: Canvas) -> None:
         canvas.bar([(post, 0.05), (end, -0.015)], DARK_WOOD, 0.018)
 
 
-def draw_closed_gate(canvas: Canvas) -> None:
+def draw_closed_gate(canvas: Scene) -> None:
     """The gate's boards."""
     for left in np.linspace(GATE_LEFT, GATE_RIGHT, 15)[:-1].tolist():
         canvas.draw.rectangle(canvas.box(left + 0.006, 0, left + 0.094, GATE_TOP - 0.008), fill=WOOD)
@@ -245,11 +233,11 @@ def draw_closed_gate(canvas: Canvas) -> None:
     canvas.bar([(2.0, 0.0), (2.0, GATE_TOP)], IRON, 0.014)
 
 
-def draw_lever(canvas: Canvas, radius: float, *, pulled: bool) -> None:
+def draw_lever(canvas: Scene, radius: float, *, pulled: bool) -> None:
     """The lever, and how near the agent has to come."""
     draw = canvas.draw
     x, y = LEVER.tolist()
-    draw.ellipse(canvas.around(x, y, radius), outline="#8fae74", width=canvas.medium)
+    draw.ellipse(canvas.around(x, y, radius), outline="#8fae74", width=canvas.width(160))
     draw.rounded_rectangle(
         canvas.box(x - 0.07, y - 0.045, x + 0.07, y + 0.02), radius=0.02 * canvas.unit, fill="#2d3542"
     )
@@ -259,14 +247,14 @@ def draw_lever(canvas: Canvas, radius: float, *, pulled: bool) -> None:
     draw.ellipse(canvas.around(x, y - 0.013, 0.018), fill="#5fd38d" if pulled else "#636a86")
 
 
-def draw_cage_floor(canvas: Canvas, cage: Array, radius: float) -> None:
+def draw_cage_floor(canvas: Scene, cage: Array, radius: float) -> None:
     """What lies below whoever is in the cage."""
     x, y = cage.tolist()
-    canvas.draw.ellipse(canvas.around(x, y, radius), outline="#a9b892", width=canvas.fine)
+    canvas.draw.ellipse(canvas.around(x, y, radius), outline="#a9b892", width=canvas.width(320))
     canvas.draw.rounded_rectangle(canvas.around(x, y, 0.1), radius=0.02 * canvas.unit, fill="#c9a876")
 
 
-def draw_cage_bars(canvas: Canvas, cage: Array, *, caught: bool) -> None:
+def draw_cage_bars(canvas: Scene, cage: Array, *, caught: bool) -> None:
     """What stands in front of whoever is in the cage."""
     cage_x, cage_y = cage.tolist()
     bars, frame = (GREEN, "#2f7a50") if caught else ("#565f70", "#39404f")
@@ -276,7 +264,7 @@ def draw_cage_bars(canvas: Canvas, cage: Array, *, caught: bool) -> None:
         canvas.bar([(cage_x - 0.1, y), (cage_x + 0.1, y)], frame, 0.02)
 
 
-def draw_ghost(canvas: Canvas, sheep_x: float, sheep_y: float) -> None:
+def draw_ghost(canvas: Scene, sheep_x: float, sheep_y: float) -> None:
     """A hidden sheep: it shines through the gate."""
     from PIL import Image, ImageDraw
 
@@ -286,10 +274,10 @@ def draw_ghost(canvas: Canvas, sheep_x: float, sheep_y: float) -> None:
     canvas.image.paste(layer, mask=layer)
     for turn in range(0, 360, 30):
         ring = canvas.around(sheep_x, sheep_y, 0.125)
-        canvas.draw.arc(ring, turn, turn + 17, fill="#fffdf8", width=canvas.medium)
+        canvas.draw.arc(ring, turn, turn + 17, fill="#fffdf8", width=canvas.width(160))
 
 
-def draw_agent(canvas: Canvas, agent: Array) -> None:
+def draw_agent(canvas: Scene, agent: Array) -> None:
     """The agent's body and head."""
     x, y = agent.tolist()
     canvas.draw.ellipse(canvas.around(x, y, 0.065), fill="#9b363e")
