@@ -23,7 +23,7 @@ from gatel0rd.worlds.fetch_pick_and_place import simulation as fetch_simulation
 from gatel0rd.worlds.fetch_pick_and_place.apex import ApexConfig, Guided, LearnedPolicy, mirror, play, regress, train
 from gatel0rd.worlds.fetch_pick_and_place.drawing import pose, project
 from gatel0rd.worlds.fetch_pick_and_place.env import FetchPickAndPlace
-from gatel0rd.worlds.fetch_pick_and_place.events import find_events
+from gatel0rd.worlds.fetch_pick_and_place.events import label_events
 from gatel0rd.worlds.fetch_pick_and_place.simulation import Arm, body, import_mujoco, sample_object, to_observation
 from gatel0rd.worlds.fetch_pick_and_place.task import FEATURES, Placing, plan_sequences
 
@@ -83,7 +83,7 @@ def test_grasps_are_where_the_windows_say(windows):
         assert thing[-1, 2] - thing[0, 2] > 0.03
         assert labels["moves"][window, at:].any() and not labels["moves"][window, : at - 1].any()
         carried = labels["moves"][window, -2]
-        assert find_events(windows)["object rests"][window, -1] == 0 or not carried  # the end is not a rest
+        assert label_events(windows)["object rests"][window, -1] == 0 or not carried  # the end is not a rest
     assert not labels["fell"].any() and (labels["tried"] == 1 + labels["rejected"].sum(axis=1)).all()
     test = generate(replace(WINDOWS, split="test", sequences=2))
     assert (test.labels["grasp"] == 5).all()

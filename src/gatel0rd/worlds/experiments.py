@@ -197,10 +197,10 @@ class AgentVariant:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """The world that all experiments with agents share."""
+    """What all experiments with agents in one world share."""
 
-    name: str = "minigrid"
-    title: str = "MiniGrid"
+    name: str
+    title: str
     effect_share: float = 0.0
 
 
@@ -220,7 +220,7 @@ class AgentExperiment(Question):
     frames: int
     variants: tuple[AgentVariant, ...]
     seeds: int = 10
-    scenario: Suite = Suite()
+    scenario: Suite
     paper: dict[tuple[str, str], Any] = field(default_factory=dict)
     plans: bool = False
 

@@ -67,14 +67,14 @@ class BilliardBallWorld(World):
         return generate(recipe, progress)
 
     def events(self, data: Dataset) -> Events:
-        from gatel0rd.worlds.billiard_ball.events import find_events
+        from gatel0rd.worlds.billiard_ball.events import label_events
 
-        return find_events(data)
+        return label_events(data)
 
     def examples(self, data: Dataset) -> dict[str, int]:
-        from gatel0rd.worlds.billiard_ball.events import find_examples
+        from gatel0rd.worlds.billiard_ball.events import choose_examples
 
-        return find_examples(data)
+        return choose_examples(data)
 
     def is_over(self, data: Dataset) -> NDArray[np.bool_]:
         """A ball that rests in a pocket: nothing can happen to it."""

@@ -8,12 +8,12 @@ from gatel0rd.training.dataset import Dataset
 from gatel0rd.worlds.events import Events, onsets, path_lengths
 
 
-def find_events(data: Dataset) -> Events:
+def label_events(data: Dataset) -> Events:
     """Touches of a cushion, and drops into a pocket."""
     return {"cushion contact": data.labels["cushion"], "drop": onsets(data.labels["pocketed"])}
 
 
-def find_examples(data: Dataset) -> dict[str, int]:
+def choose_examples(data: Dataset) -> dict[str, int]:
     """The longest paths with two and with three contacts."""
     path, contacts = path_lengths(data, slice(0, 2)), data.labels["cushion"].sum(axis=1)
     stays = ~data.labels["pocketed"].any(axis=1)

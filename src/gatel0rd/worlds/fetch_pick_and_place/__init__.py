@@ -66,14 +66,14 @@ class FetchWorld(World):
         return describe_rejected(data)
 
     def events(self, data: Dataset) -> Events:
-        from gatel0rd.worlds.fetch_pick_and_place.events import find_events
+        from gatel0rd.worlds.fetch_pick_and_place.events import label_events
 
-        return find_events(data)
+        return label_events(data)
 
     def examples(self, data: Dataset) -> dict[str, int]:
-        from gatel0rd.worlds.fetch_pick_and_place.events import find_examples
+        from gatel0rd.worlds.fetch_pick_and_place.events import choose_examples
 
-        return find_examples(data)
+        return choose_examples(data)
 
     def make_task(self, preset: Preset = "text") -> ControlTask:
         from gatel0rd.worlds.fetch_pick_and_place.task import Placing

@@ -8,7 +8,7 @@ from gatel0rd.training.dataset import Dataset
 from gatel0rd.worlds.events import Events, at_index, onsets, path_lengths
 
 
-def find_events(data: Dataset) -> Events:
+def label_events(data: Dataset) -> Events:
     """The first grasp, and when the object starts to move and comes to rest."""
     moves = data.labels["moves"]
     return {
@@ -18,7 +18,7 @@ def find_events(data: Dataset) -> Events:
     }
 
 
-def find_examples(data: Dataset) -> dict[str, int]:
+def choose_examples(data: Dataset) -> dict[str, int]:
     """The objects that are carried furthest after a late and after an early grasp."""
     grasp, path = data.labels["grasp"], path_lengths(data, slice(3, 6))
     held = grasp[grasp >= 0]

@@ -59,14 +59,14 @@ class RobotRemoteControlWorld(World):
         return generate(recipe, progress)
 
     def events(self, data: Dataset) -> Events:
-        from gatel0rd.worlds.robot_remote_control.events import find_events
+        from gatel0rd.worlds.robot_remote_control.events import label_events
 
-        return find_events(data)
+        return label_events(data)
 
     def examples(self, data: Dataset) -> dict[str, int]:
-        from gatel0rd.worlds.robot_remote_control.events import find_examples
+        from gatel0rd.worlds.robot_remote_control.events import choose_examples
 
-        return find_examples(data)
+        return choose_examples(data)
 
     def make_task(self, preset: Preset = "text") -> ControlTask:
         from gatel0rd.worlds.robot_remote_control.task import RemoteControl

@@ -8,12 +8,12 @@ from gatel0rd.training.dataset import Dataset
 from gatel0rd.worlds.events import Events, at_index, path_lengths
 
 
-def find_events(data: Dataset) -> Events:
+def label_events(data: Dataset) -> Events:
     """The first observation at which the robot is controlled."""
     return {"control": at_index(data.labels["onset"], data.recipe.steps)}
 
 
-def find_examples(data: Dataset) -> dict[str, int]:
+def choose_examples(data: Dataset) -> dict[str, int]:
     """A sequence with control, with much to see before and after it, and one without."""
     onset = data.labels["onset"]
     middle = np.where((onset >= 12) & (onset <= 25), path_lengths(data, slice(2, 4)), -1)

@@ -72,14 +72,14 @@ class ShepherdWorld(World):
         return generate(recipe, progress)
 
     def events(self, data: Dataset) -> Events:
-        from gatel0rd.worlds.shepherd.events import find_events
+        from gatel0rd.worlds.shepherd.events import label_events
 
-        return find_events(data)
+        return label_events(data)
 
     def examples(self, data: Dataset) -> dict[str, int]:
-        from gatel0rd.worlds.shepherd.events import find_examples
+        from gatel0rd.worlds.shepherd.events import choose_examples
 
-        return find_examples(data)
+        return choose_examples(data)
 
     def measure_in_training(self, model: WorldModel, data: Dataset) -> dict[str, float]:
         from gatel0rd.worlds.shepherd.events import measure_reappearance

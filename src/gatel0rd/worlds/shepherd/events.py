@@ -12,7 +12,7 @@ from gatel0rd.worlds.events import Events, onsets
 from gatel0rd.worlds.shepherd import ShepherdWorld
 
 
-def find_events(data: Dataset) -> Events:
+def label_events(data: Dataset) -> Events:
     """Moments at which something hidden changes."""
     labels = data.labels
     return {
@@ -24,7 +24,7 @@ def find_events(data: Dataset) -> Events:
     }
 
 
-def find_examples(data: Dataset) -> dict[str, int]:
+def choose_examples(data: Dataset) -> dict[str, int]:
     """A sequence in which the sheep is caught, and one in which the gate stays closed."""
     return {
         "caught": int(np.flatnonzero(data.labels["caught"].any(axis=1))[0]),
