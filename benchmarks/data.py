@@ -14,10 +14,10 @@ COUNT, STEPS = 64, 50
 
 def shots(*, together: bool) -> Work:
     """64 balls, side by side on tables of their own or one after the other."""
-    from gatel0rd.worlds.billiard_ball import env
+    from gatel0rd.worlds.billiard_ball import dynamics
 
-    table = env.Table(COUNT if together else 1)
-    position, velocity = env.random_shots(COUNT, np.random.default_rng(0))
+    table = dynamics.Table(COUNT if together else 1)
+    position, velocity = dynamics.random_shots(COUNT, np.random.default_rng(0))
 
     def run() -> None:
         for first in range(0, COUNT, COUNT if together else 1):
@@ -31,18 +31,19 @@ def shots(*, together: bool) -> Work:
 
 def meadows(*, together: bool) -> Work:
     """64 meadows, as arrays or as environments one after the other."""
-    from gatel0rd.worlds.shepherd import env
+    from gatel0rd.worlds.shepherd import dynamics
+    from gatel0rd.worlds.shepherd.env import Shepherd
 
-    meadow, rng = env.Shepherd(), np.random.default_rng(0)
+    meadow, rng = Shepherd(), np.random.default_rng(0)
     actions = rng.uniform(-1, 1, (STEPS, COUNT, 3))
-    agents = rng.uniform(env.LOWEST, env.HIGHEST, (COUNT, 2))
-    sheep = env.sample_sheep(rng, meadow.rules, (COUNT,))
+    agents = rng.uniform(dynamics.LOWEST, dynamics.HIGHEST, (COUNT, 2))
+    sheep = dynamics.sample_sheep(rng, meadow.rules, (COUNT,))
 
     def as_arrays() -> None:
-        world = env.start(agents, *sheep)
+        state = dynamics.start(agents, *sheep)
         for action in actions:
-            env.observe(world, meadow.rules.mask)
-            world = env.transition(world, action)
+            dynamics.observe(state, meadow.rules.mask)
+            state = dynamics.transition(state, action)
 
     def one_by_one() -> None:
         for index in range(COUNT):

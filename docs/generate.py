@@ -10,11 +10,12 @@ from pathlib import Path
 from gatel0rd.files import write_atomically
 from gatel0rd.paper.catalogue import catalogue, costs
 from gatel0rd.paper.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
-from gatel0rd.paper.plan import experiments, plan_together, scenarios
+from gatel0rd.paper.plan import experiments, plan_together
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.records import load_records
 from gatel0rd.paper.report.answers import how_many_hold, make_report, verdicts, verdicts_markdown
 from gatel0rd.paper.report.page import Judged
+from gatel0rd.worlds import registry
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
@@ -146,7 +147,7 @@ def gate_rate_table() -> str:
     ]
     for row in json.loads((RESULTS / "gate-rate" / "gate-rate.json").read_text()):
         lines.append(
-            f"| {scenarios()[row['world']].title} | {row['seed']} | {row['target']:.2%} | {row['tuned_error']:.3g} "
+            f"| {registry.get(row['world']).title} | {row['seed']} | {row['target']:.2%} | {row['tuned_error']:.3g} "
             f"| {row['reached']:.2%} | {row['held_error']:.3g} |"
         )
     return "\n".join(lines)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gatel0rd.engine import instruction_sets, use_instruction_set
+from gatel0rd.worlds import registry
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 torch.set_num_threads(1)
@@ -18,6 +19,13 @@ torch.set_num_threads(1)
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def known_worlds(monkeypatch):
+    """What a test registers is forgotten after it."""
+    monkeypatch.setattr(registry, "_worlds", dict(registry._worlds))
+    monkeypatch.setattr(registry, "_loaded", set(registry._loaded))
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -119,7 +119,7 @@ def test_data_make_writes_every_split(tmp_path, capsys):
         (["run", "rrc/gating", "--workers", "-1"], "workers is -1; expected at least 1"),
         (["run", "rrc/gating", "--cells", "gru"], "rrc/gating has no cell or variant gru"),
         (["run", "rrc/gating", "--profile", "tiny"], "there is no profile 'tiny'"),
-        (["data", "make", "chess"], "there is no scenario 'chess'"),
+        (["data", "make", "chess"], "there is no world 'chess'"),
         (["data", "make", "rrc/best"], "rrc has no policy 'best'"),
     ],
 )

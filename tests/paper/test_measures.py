@@ -14,6 +14,8 @@ from gatel0rd.nn.config import CellConfig
 from gatel0rd.paper import measures
 from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.recipe import DataRecipe
+from gatel0rd.worlds.events import onsets
+from gatel0rd.worlds.shepherd.events import measure_reappearance
 
 
 def times(*rows: str) -> np.ndarray:
@@ -21,9 +23,9 @@ def times(*rows: str) -> np.ndarray:
 
 
 def test_onsets_and_widening():
-    assert np.array_equal(measures.onsets(times("..xx.x", "xx...x")), times("..x..x", ".....x"))
-    assert np.array_equal(measures.widened(times("x....x..", "........"), 1), times("xx..xxx.", "........"))
-    assert np.array_equal(measures.widened(times("x.......", "......x."), 3), times("xxxx....", "...xxxxx"))
+    assert np.array_equal(onsets(times("..xx.x", "xx...x")), times("..x..x", ".....x"))
+    assert np.array_equal(measures.widen(times("x....x..", "........"), 1), times("xx..xxx.", "........"))
+    assert np.array_equal(measures.widen(times("x.......", "......x."), 3), times("xxxx....", "...xxxxx"))
 
 
 def test_open_gates_and_events_by_hand():
@@ -89,7 +91,7 @@ def test_reappearance_is_the_error_of_the_sheeps_x_one_step_ahead(monkeypatch):
     predictions = torch.full((3, 3, 7), 99.0)  # [T-1, N, 7]: anything but the right place is far off
     predictions[1, 0, 4], predictions[2, 1, 4] = 0.7, -0.25
     config = WorldModelConfig(observation_size=7, action_size=3)
-    found = measures.reappearance(Remembers(config=config, predictions=predictions, done=0), data)
+    found = measure_reappearance(Remembers(config=config, predictions=predictions, done=0), data)
     assert found == {"reappearance": pytest.approx(0.2**2 / 2)}
 
 

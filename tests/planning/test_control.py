@@ -65,35 +65,35 @@ def test_futures_in_parts_are_the_same_futures(monkeypatch):
     np.testing.assert_allclose(foresight.predict(candidates), whole, atol=1e-6)
 
 
-def solved(world, episodes, seed):
+def solved(task, episodes, seed):
     """Actions of episodes in which everything happens: the true world planned them to the end."""
     done = control(
-        world, TrueForesight(world), episodes=episodes, generator=np.random.default_rng(seed), config=EASY[type(world)]
+        task, TrueForesight(task), episodes=episodes, generator=np.random.default_rng(seed), config=EASY[type(task)]
     )
     assert (done.reached > 0).all()
     return done
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [RemoteControl(), Herding()], ids=["rrc", "shepherd"])
-def test_simulated_futures_are_what_happens(world):
-    done = solved(world, E, seed=4)
-    np.testing.assert_array_equal(world.reset(np.random.default_rng(4).spawn(E)), done.observations[0])
-    futures = world.simulate(np.repeat(done.actions.swapaxes(0, 1)[:, None], N, axis=1))
+@pytest.mark.parametrize("task", [RemoteControl(), Herding()], ids=["rrc", "shepherd"])
+def test_simulated_futures_are_what_happens(task):
+    done = solved(task, E, seed=4)
+    np.testing.assert_array_equal(task.reset(np.random.default_rng(4).spawn(E)), done.observations[0])
+    futures = task.simulate(np.repeat(done.actions.swapaxes(0, 1)[:, None], N, axis=1))
     assert (futures == futures[:, :1]).all()
     for t in range(len(done.actions)):
-        observations, _ = world.step(done.actions[t])
+        observations, _ = task.step(done.actions[t])
         np.testing.assert_array_equal(futures[:, 0, t], observations)
         going = done.steps > t
         np.testing.assert_array_equal(done.observations[t + 1, going], observations[going])
 
 
 @pytest.mark.slow
-def test_the_worlds_are_the_environments():
-    world = Herding()
-    done = solved(world, 1, seed=0)
-    world.reset(np.random.default_rng(0).spawn(1))
-    state = world.world
+def test_the_tasks_are_the_environments():
+    task = Herding()
+    done = solved(task, 1, seed=0)
+    task.reset(np.random.default_rng(0).spawn(1))
+    state = task.state
     start = {
         "agent": state.agent[0],
         "sheep_x": state.sheep[0, 0],
@@ -107,8 +107,8 @@ def test_the_worlds_are_the_environments():
         np.testing.assert_array_equal(done.observations[t + 1, 0], observation)
         assert terminated == (t + 1 == done.reached[0])
     assert len(np.unique(done.observations[:, 0, 5])) > 5  # the sheep was seen, and hidden, and seen again
-    world, env = RemoteControl(), rooms.RobotRemoteControl(control_radius=0.15, goal_radius=0.15)
-    done = solved(world, 1, seed=0)
+    task, env = RemoteControl(), rooms.RobotRemoteControl(control_radius=0.15, goal_radius=0.15)
+    done = solved(task, 1, seed=0)
     env.reset(options={"agent": done.observations[0, 0, :2], "robot": done.observations[0, 0, 2:]})
     for t in range(done.steps[0]):
         observation, _, terminated, _, _ = env.step(done.actions[t, 0])
@@ -124,11 +124,11 @@ def test_an_episode_takes_the_same_course_alone(kind):
     model = WorldModel(WorldModelConfig(observation_size=7, action_size=3, init_steps=2))
 
     def run(episodes, only=None):
-        world = RemoteControl() if kind == "true" else Herding()
-        foresight = TrueForesight(world) if kind == "true" else LearnedForesight(model)
+        task = RemoteControl() if kind == "true" else Herding()
+        foresight = TrueForesight(task) if kind == "true" else LearnedForesight(model)
         config = EASY[RemoteControl] if kind == "true" else ICEMConfig(horizon=20, samples=30)
         generator = np.random.default_rng(1)
-        return control(world, foresight, episodes=episodes, generator=generator, config=config, only=only)
+        return control(task, foresight, episodes=episodes, generator=generator, config=config, only=only)
 
     together = run(4)
     for others, episodes in ((run(4, np.array([1, 3])), (1, 3)), (run(2), (0, 1))):
@@ -145,10 +145,10 @@ def test_an_episode_takes_the_same_course_alone(kind):
 
 
 def test_finished_episodes_are_not_planned_any_more():
-    world, planned = RemoteControl(), []
+    task, planned = RemoteControl(), []
     done = control(
-        world,
-        TrueForesight(world),
+        task,
+        TrueForesight(task),
         episodes=6,
         generator=np.random.default_rng(0),
         config=EASY[RemoteControl],
@@ -188,11 +188,11 @@ QUICK = ICEMConfig(samples=64, iterations=3)
 
 
 def test_remote_control_is_solved_with_the_true_model():
-    world = RemoteControl()
+    task = RemoteControl()
     steps = []
     episodes = control(
-        world,
-        TrueForesight(world),
+        task,
+        TrueForesight(task),
         episodes=10,
         generator=np.random.default_rng(0),
         config=replace(QUICK, horizon=30),
@@ -221,9 +221,9 @@ def test_a_model_that_knows_nothing_does_not_solve_it():
 def test_idle_until_the_model_has_seen_enough():
     torch.manual_seed(0)
     model = WorldModel(WorldModelConfig(observation_size=7, action_size=3, init_steps=2))
-    world = Herding()
+    task = Herding()
     episodes = control(
-        world,
+        task,
         LearnedForesight(model),
         episodes=2,
         generator=np.random.default_rng(0),

@@ -7,7 +7,7 @@ import pytest
 import gatel0rd.worlds  # noqa: F401  # registers ours
 from gatel0rd.planning import ICEMConfig, TrueForesight, control
 from gatel0rd.planning.environment import (
-    GymnasiumWorld,
+    GymnasiumTask,
     Snapshots,
     action_bounds,
     control_environment,
@@ -117,12 +117,12 @@ def test_the_planner_does_not_know_the_random_numbers_to_come():
 
 @pytest.mark.parametrize("name", ["RobotRemoteControl", "Shepherd"])
 def test_our_environments_foretell_themselves(name):
-    world = GymnasiumWorld(gymnasium.make(f"gatel0rd/{name}-v0"), lambda o, a: np.zeros(o.shape[:-2]), horizon=3)
-    world.reset([np.random.default_rng(0)])
-    actions = np.random.default_rng(1).uniform(-1, 1, (5, world.task.action_size))
-    futures = world.simulate(np.stack([0 * actions, actions])[None])
+    task = GymnasiumTask(gymnasium.make(f"gatel0rd/{name}-v0"), lambda o, a: np.zeros(o.shape[:-2]), horizon=3)
+    task.reset([np.random.default_rng(0)])
+    actions = np.random.default_rng(1).uniform(-1, 1, (5, task.action_size))
+    futures = task.simulate(np.stack([0 * actions, actions])[None])
     for t in range(5):
-        observation, _ = world.step(actions[[t]])
+        observation, _ = task.step(actions[[t]])
         np.testing.assert_array_equal(observation[0], futures[0, 1, t])
 
 
@@ -190,25 +190,25 @@ def upright(observations, actions):
     return (1 - observations[..., 0]).sum(axis=-1)
 
 
-def test_an_environment_as_a_world_foretells_itself():
-    world = GymnasiumWorld(gymnasium.make("Pendulum-v1"), upright, horizon=5)
-    low, high = world.bounds()
-    assert (low, high) == (-2, 2) and world.task.limit == 200 and world.task.idle == (0.0,)
-    world.reset([np.random.default_rng(0)])
+def test_an_environment_as_a_task_foretells_itself():
+    task = GymnasiumTask(gymnasium.make("Pendulum-v1"), upright, horizon=5)
+    low, high = task.bounds()
+    assert (low, high) == (-2, 2) and task.limit == 200 and task.idle == (0.0,)
+    task.reset([np.random.default_rng(0)])
     actions = np.random.default_rng(1).uniform(-2, 2, (4, 1))
-    futures = TrueForesight(world).predict(np.stack([actions, 0 * actions])[None])
+    futures = TrueForesight(task).predict(np.stack([actions, 0 * actions])[None])
     assert futures.shape == (1, 2, 4, 3) and not np.array_equal(futures[0, 0], futures[0, 1])
     for t in range(4):
-        observation, reached = world.step(actions[[t]])
+        observation, reached = task.step(actions[[t]])
         np.testing.assert_array_equal(observation[0], futures[0, 0, t])
         assert reached.tolist() == [False]
 
 
-def test_a_world_says_when_its_goal_is_reached():
-    world = GymnasiumWorld(
+def test_a_task_says_when_its_goal_is_reached():
+    task = GymnasiumTask(
         gymnasium.make("Pendulum-v1", max_episode_steps=50), upright, horizon=15, reached=lambda seen: seen[0] > 0.9
     )
-    episodes = control(world, TrueForesight(world), episodes=1, generator=np.random.default_rng(4), config=SMALL)
+    episodes = control(task, TrueForesight(task), episodes=1, generator=np.random.default_rng(4), config=SMALL)
     (reached,) = episodes.reached
     assert 0 < reached <= 50 and episodes.observations[reached, 0, 0] > 0.9
     assert (episodes.observations[:reached, 0, 0] <= 0.9).all()
@@ -227,8 +227,8 @@ def test_wrappers_are_simulated_and_put_back():
 
 def test_an_episode_that_ends_without_its_goal_has_failed(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "disabled")
-    world = GymnasiumWorld(gymnasium.make("InvertedPendulum-v5"), lambda o, a: np.zeros(o.shape[:-2]), horizon=2)
-    episodes = control(world, TrueForesight(world), episodes=1, generator=np.random.default_rng(0), config=SMALL)
+    task = GymnasiumTask(gymnasium.make("InvertedPendulum-v5"), lambda o, a: np.zeros(o.shape[:-2]), horizon=2)
+    episodes = control(task, TrueForesight(task), episodes=1, generator=np.random.default_rng(0), config=SMALL)
     assert episodes.reached.tolist() == [-1] and len(episodes.actions) < 200
 
 
@@ -240,9 +240,9 @@ def test_environments_that_cannot_be_copied_are_errors():
         Snapshots(env).take()
 
 
-def test_impossible_worlds_are_errors():
+def test_impossible_tasks_are_errors():
     with pytest.raises(ValueError, match="the environment has no time limit"):
-        GymnasiumWorld(gymnasium.make("Pendulum-v1").unwrapped, upright, horizon=5)
-    world = GymnasiumWorld(gymnasium.make("Pendulum-v1"), upright, horizon=5)
+        GymnasiumTask(gymnasium.make("Pendulum-v1").unwrapped, upright, horizon=5)
+    task = GymnasiumTask(gymnasium.make("Pendulum-v1"), upright, horizon=5)
     with pytest.raises(ValueError, match="there are 2 episodes; a Gymnasium environment runs one at a time"):
-        world.reset(np.random.default_rng(0).spawn(2))
+        task.reset(np.random.default_rng(0).spawn(2))

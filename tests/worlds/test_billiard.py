@@ -10,7 +10,7 @@ import pytest
 
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds.billiard_ball.data import GROUPS, group_of
-from gatel0rd.worlds.billiard_ball.env import (
+from gatel0rd.worlds.billiard_ball.dynamics import (
     DAMPING,
     HALF_SIZE,
     POCKETS,
@@ -18,10 +18,10 @@ from gatel0rd.worlds.billiard_ball.env import (
     RESTITUTION,
     SECONDS,
     SPEEDS,
-    BilliardBall,
     Table,
     random_shots,
 )
+from gatel0rd.worlds.billiard_ball.env import BilliardBall
 from gatel0rd.worlds.data import generate
 
 RECIPE = DataRecipe(scenario="billiard", policy="shots", split="train", sequences=64, steps=51)

@@ -125,7 +125,7 @@ def test_nan_and_infinite_data_are_errors(data, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scenario": "chess"}, "there is no scenario 'chess'; there are rrc"),
+        ({"scenario": "chess"}, "there is no world 'chess'; there are billiard, rrc"),
         ({"policy": "expert"}, "policy is 'expert'; Robot Remote Control has time and random"),
         ({"sequences": 7}, "7 sequences cannot be balanced; ask for an even number"),
         ({"sequences": 0}, "0 sequences of 50 steps; expected at least 1"),

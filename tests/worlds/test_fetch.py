@@ -13,7 +13,6 @@ import torch
 
 from gatel0rd.cli.main import main
 from gatel0rd.paper.apex import load_policy
-from gatel0rd.paper.measures import grasp_events
 from gatel0rd.paper.report.answers import make_report
 from gatel0rd.planning import ICEM, ICEMConfig
 from gatel0rd.training.dataset import ignore_progress
@@ -21,10 +20,11 @@ from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds.data import generate, obtain
 from gatel0rd.worlds.fetch_pick_and_place import data as experts
 from gatel0rd.worlds.fetch_pick_and_place import simulation as fetch_simulation
-from gatel0rd.worlds.fetch_pick_and_place.apex import ApexConfig, Guided, LearnedPolicy, mirrored, play, regress, train
+from gatel0rd.worlds.fetch_pick_and_place.apex import ApexConfig, Guided, LearnedPolicy, mirror, play, regress, train
 from gatel0rd.worlds.fetch_pick_and_place.drawing import pose, project
 from gatel0rd.worlds.fetch_pick_and_place.env import FetchPickAndPlace
-from gatel0rd.worlds.fetch_pick_and_place.simulation import Arm, body, import_mujoco, observed, sample_object
+from gatel0rd.worlds.fetch_pick_and_place.events import label_events
+from gatel0rd.worlds.fetch_pick_and_place.simulation import Arm, body, import_mujoco, sample_object, to_observation
 from gatel0rd.worlds.fetch_pick_and_place.task import FEATURES, Placing, plan_sequences
 
 WINDOWS = DataRecipe(scenario="fetch", policy="grasps", split="generalization", sequences=6, steps=25)
@@ -83,7 +83,7 @@ def test_grasps_are_where_the_windows_say(windows):
         assert thing[-1, 2] - thing[0, 2] > 0.03
         assert labels["moves"][window, at:].any() and not labels["moves"][window, : at - 1].any()
         carried = labels["moves"][window, -2]
-        assert grasp_events(windows)["object rests"][window, -1] == 0 or not carried  # the end is not a rest
+        assert label_events(windows)["object rests"][window, -1] == 0 or not carried  # the end is not a rest
     assert not labels["fell"].any() and (labels["tried"] == 1 + labels["rejected"].sum(axis=1)).all()
     test = generate(replace(WINDOWS, split="test", sequences=2))
     assert (test.labels["grasp"] == 5).all()
@@ -101,7 +101,7 @@ def test_grasps_are_where_the_windows_say(windows):
 )
 def test_the_papers_filters(change, reason):
     _, episode = expert_actions()
-    first = experts.first_true(experts.grasped(episode.observations, episode.touching)) - 5
+    first = experts.first_true(experts.is_grasped(episode.observations, episode.touching)) - 5
     window = experts.Episode(*(part.copy() for part in episode.cut(first, 25)))
     change(window.observations)
     assert experts.why_rejected(window, 5) == reason
@@ -114,7 +114,7 @@ def test_experts_move_the_object_their_way(kind):
         _, episode = expert_actions(kind, seed)
         thing = episode.observations[:, 3:6]
         moved.append(np.linalg.norm(thing[-1] - thing[0]))
-        held.append(experts.grasped(episode.observations, episode.touching).any())
+        held.append(experts.is_grasped(episode.observations, episode.touching).any())
         touches = episode.touching.any(axis=1)
         steps = np.linalg.norm(np.diff(thing, axis=0), axis=1)
         after.append((steps[~touches[1:]] > 0.002).any())
@@ -129,7 +129,7 @@ def test_parts_are_the_same_on_any_number_of_processes_and_after_an_interruption
     from gatel0rd.worlds.parts import generate_in_parts
 
     recipe = replace(EPISODES, sequences=5, steps=6)
-    whole = generate_in_parts(recipe, experts, ignore_progress, workers=1)
+    whole = generate_in_parts(recipe, ignore_progress, workers=1)
     assert len(set(whole.labels["kind"])) > 1
 
     def stop(done, total):
@@ -137,12 +137,12 @@ def test_parts_are_the_same_on_any_number_of_processes_and_after_an_interruption
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        generate_in_parts(recipe, experts, stop, tmp_path, workers=1)
+        generate_in_parts(recipe, stop, tmp_path, workers=1)
     kept = sorted((tmp_path / "parts" / recipe.name).iterdir())
     assert [path.name for path in kept] == ["00000.safetensors", "00001.safetensors"]
     kept[1].write_bytes(kept[1].read_bytes()[:-20])  # a damaged one is made again
     counts = []
-    rest = generate_in_parts(recipe, experts, lambda done, total: counts.append(done), tmp_path, workers=1)
+    rest = generate_in_parts(recipe, lambda done, total: counts.append(done), tmp_path, workers=1)
     assert counts == [2, 4, 5]
     for name in ("observations", "actions"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(rest, name))
@@ -152,7 +152,7 @@ def test_parts_are_the_same_on_any_number_of_processes_and_after_an_interruption
     larger = replace(recipe, sequences=experts.PART + 2, steps=2)
     together = obtain(larger, tmp_path)
     assert not (tmp_path / "parts" / larger.name).exists()
-    alone = generate_in_parts(larger, experts, ignore_progress, workers=1)
+    alone = generate_in_parts(larger, ignore_progress, workers=1)
     np.testing.assert_array_equal(together.observations, alone.observations)
 
 
@@ -219,16 +219,16 @@ def test_the_arm_is_posed_as_observed(windows):
     assert pixels[0, 1] < pixels[1, 1] and (depth > 0).all()  # what is higher is drawn higher
 
 
-def test_the_world_foretells_itself():
-    world = Placing(threads=1)
-    world.reset(np.random.default_rng(0).spawn(3))
+def test_the_task_foretells_itself():
+    task = Placing(threads=1)
+    task.reset(np.random.default_rng(0).spawn(3))
     actions, _ = expert_actions(steps=5)
     sequences = np.tile(actions.astype(float), (3, 2, 1, 1))
-    futures = world.simulate(sequences)
-    assert world.simulated == 3 * 2 * 5
-    world.keep(np.array([0, 2]))
+    futures = task.simulate(sequences)
+    assert task.simulated == 3 * 2 * 5
+    task.keep(np.array([0, 2]))
     for t in range(5):
-        seen, _ = world.step(sequences[[0, 2], 0, t])
+        seen, _ = task.step(sequences[[0, 2], 0, t])
         np.testing.assert_allclose(futures[[0, 2], 1, t], seen, atol=1e-9)
     alone = Arm()
     generator = np.random.default_rng(0).spawn(3)[2]
@@ -239,24 +239,24 @@ def test_the_world_foretells_itself():
 
 
 def test_costs_and_goals_of_placing():
-    world = Placing(threads=1)
-    world.reset(np.random.default_rng(0).spawn(2))
+    task = Placing(threads=1)
+    task.reset(np.random.default_rng(0).spawn(2))
     futures = np.zeros((2, 1, 1, 11))
-    futures[..., 3:6] = world.goals[:, None, None] + [0.3, 0.0, 0.4]
+    futures[..., 3:6] = task.goals[:, None, None] + [0.3, 0.0, 0.4]
     futures[..., :3] = futures[..., 3:6] + [0.0, 0.2, 0.0]
-    np.testing.assert_allclose(world.cost(futures, futures), 0.5 + 0.5 * 0.2)
-    world.goals = world.seen[:, 3:6].copy()
+    np.testing.assert_allclose(task.cost(futures, futures), 0.5 + 0.5 * 0.2)
+    task.goals = task.seen[:, 3:6].copy()
     for step in range(5):
         if step == 2:
-            world.goals[1] += 1.0  # away, and back: the count begins anew
-        _, reached = world.step(np.zeros((2, 4)))
+            task.goals[1] += 1.0  # away, and back: the count begins anew
+        _, reached = task.step(np.zeros((2, 4)))
         if step == 2:
-            world.goals[1] -= 1.0
+            task.goals[1] -= 1.0
         assert reached.tolist() == [step == 4, False]
     for held in (3, 4, 5):
-        _, reached = world.step(np.zeros((2, 4)))
+        _, reached = task.step(np.zeros((2, 4)))
         assert reached.tolist() == [True, held == 5]
-    assert world.features(world.seen).shape == (2, FEATURES)
+    assert task.features(task.seen).shape == (2, FEATURES)
 
 
 def test_suggestions_are_tried_and_searches_begin_where_they_are_told():
@@ -277,16 +277,16 @@ def test_suggestions_are_tried_and_searches_begin_where_they_are_told():
 
 
 def test_disagreement_with_the_policy_varies_as_the_cost_does():
-    world = Placing(threads=1)
-    world.reset(np.random.default_rng(0).spawn(2))
+    task = Placing(threads=1)
+    task.reset(np.random.default_rng(0).spawn(2))
     policy = LearnedPolicy(torch.Generator().manual_seed(0))
     sequences = np.random.default_rng(1).uniform(-1, 1, (2, 6, 3, 4))
-    plain = world.cost(world.simulate(sequences), sequences)
-    extra = Guided(world, policy, guidance=0.5)(sequences) - plain
+    plain = task.cost(task.simulate(sequences), sequences)
+    extra = Guided(task, policy, guidance=0.5)(sequences) - plain
     np.testing.assert_allclose(extra.std(axis=1), 0.5 * plain.std(axis=1), rtol=1e-6)
-    own = world.follow(policy.act, np.zeros((2, 1, 3, 4)))
+    own = task.follow(policy.act, np.zeros((2, 1, 3, 4)))
     np.testing.assert_allclose(
-        Guided(world, policy, guidance=0.5)(own), world.cost(world.simulate(own), own), atol=1e-9
+        Guided(task, policy, guidance=0.5)(own), task.cost(task.simulate(own), own), atol=1e-9
     )  # who does what the policy would do does not disagree
 
 
@@ -296,15 +296,15 @@ TINY = ApexConfig(
 
 
 def test_apex_learns_from_what_succeeded_and_where_the_policy_acted(monkeypatch):
-    def first_succeeds_at_last(world):
-        world.steps_so_far = getattr(world, "steps_so_far", 0) + 1
-        return (np.arange(len(world.goals)) == 0) & (world.steps_so_far % 3 == 0)
+    def first_succeeds_at_last(task):
+        task.steps_so_far = getattr(task, "steps_so_far", 0) + 1
+        return (np.arange(len(task.goals)) == 0) & (task.steps_so_far % 3 == 0)
 
-    monkeypatch.setattr(Placing, "task", replace(Placing.task, limit=3))
+    monkeypatch.setattr(Placing, "limit", 3)
     monkeypatch.setattr(Placing, "near", first_succeeds_at_last)
     monkeypatch.setattr("gatel0rd.worlds.fetch_pick_and_place.task.HELD", 1)
-    world, seen = Placing(threads=1), []
-    policy, rounds, tracks = train(world, TINY, seed=0, tests=2, on_round=seen.append)
+    task, seen = Placing(threads=1), []
+    policy, rounds, tracks = train(task, TINY, seed=0, tests=2, on_round=seen.append)
     assert seen == rounds and len(rounds) == 2 and all(len(track.moments) == 3 for track in tracks)
     assert [track.reached.tolist() for track in tracks] == [[3, -1, -1, -1]] * 2
     assert rounds[0].examples == 3  # of the episode that succeeded
@@ -312,8 +312,8 @@ def test_apex_learns_from_what_succeeded_and_where_the_policy_acted(monkeypatch)
     later = tracks[1].moments[0]
     np.testing.assert_array_equal(later.taken[:2], later.advice[:2])
     assert not np.array_equal(later.taken[2:], later.advice[2:])  # there the policy acted
-    guided = play(world, policy, TINY, episodes=2, generator=np.random.default_rng(0))
-    unguided = play(world, None, TINY, episodes=2, generator=np.random.default_rng(0))
+    guided = play(task, policy, TINY, episodes=2, generator=np.random.default_rng(0))
+    unguided = play(task, None, TINY, episodes=2, generator=np.random.default_rng(0))
     assert guided.simulated <= unguided.simulated <= 1.2 * guided.simulated
     np.testing.assert_array_equal(guided.moments[0].features, unguided.moments[0].features)  # the same starts
 
@@ -331,23 +331,23 @@ def test_regression_fits_examples():
 
 
 def test_mirror_images_are_what_the_simulator_would_show():
-    world = Placing(threads=1)
-    world.reset(np.random.default_rng(0).spawn(1))
-    middle = world.seen[0, :3].copy()
+    task = Placing(threads=1)
+    task.reset(np.random.default_rng(0).spawn(1))
+    middle = task.seen[0, :3].copy()
     actions = np.random.default_rng(1).uniform(-1, 1, (4, 4))
     features = []
     for axis in (None, 0, 1):
-        world.states, world.seen = world.arms.begin(np.array([[middle[0] + 0.1, middle[1] - 0.12]]))
-        world.goals = middle[None] + [[0.05, 0.08, 0.1]]
+        task.states, task.seen = task.arms.begin(np.array([[middle[0] + 0.1, middle[1] - 0.12]]))
+        task.goals = middle[None] + [[0.05, 0.08, 0.1]]
         flip = np.ones(3)
         if axis is not None:
             flip[axis] = -1
-            world.states, world.seen = world.arms.begin((middle[:2] + flip[:2] * [0.1, -0.12])[None])
-            world.goals = middle[None] + flip * [[0.05, 0.08, 0.1]]
+            task.states, task.seen = task.arms.begin((middle[:2] + flip[:2] * [0.1, -0.12])[None])
+            task.goals = middle[None] + flip * [[0.05, 0.08, 0.1]]
         for action in actions:
-            world.step(np.append(flip * action[:3], action[3])[None])
-        features.append(world.features(world.seen)[0])
-    inputs, targets = mirrored(features[0][None], actions[-1:])
+            task.step(np.append(flip * action[:3], action[3])[None])
+        features.append(task.features(task.seen)[0])
+    inputs, targets = mirror(features[0][None], actions[-1:])
     assert inputs.shape == (4, FEATURES) and targets.shape == (4, 4)
     np.testing.assert_allclose(inputs[1], features[1], atol=0.05)
     np.testing.assert_allclose(inputs[2], features[2], atol=0.05)
@@ -355,19 +355,19 @@ def test_mirror_images_are_what_the_simulator_would_show():
 
 
 def test_a_candidate_that_breaks_the_simulator_loses_alone(monkeypatch):
-    world = Placing(threads=1)
-    world.reset(np.random.default_rng(0).spawn(1))
+    task = Placing(threads=1)
+    task.reset(np.random.default_rng(0).spawn(1))
     policy = LearnedPolicy(torch.Generator().manual_seed(0))
     sequences = np.random.default_rng(1).uniform(-1, 1, (1, 5, 3, 4))
-    futures = world.look_ahead(sequences)
+    futures = task.look_ahead(sequences)
     futures[0, 2] = np.nan
-    monkeypatch.setattr(world, "look_ahead", lambda sequences: futures)
-    costs = Guided(world, policy, guidance=0.5)(sequences)
+    monkeypatch.setattr(task, "look_ahead", lambda sequences: futures)
+    costs = Guided(task, policy, guidance=0.5)(sequences)
     assert np.isnan(costs[0]).tolist() == [False, False, True, False, False]
 
 
 def test_apex_from_the_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Placing, "task", replace(Placing.task, limit=2))
+    monkeypatch.setattr(Placing, "limit", 2)
     budgets = {"tiny": ICEMConfig(horizon=2, samples=4, elites=4, iterations=1)}
     monkeypatch.setattr("gatel0rd.paper.apex.BUDGETS", budgets)
     monkeypatch.setattr("gatel0rd.paper.apex.ApexConfig", lambda **own: replace(TINY, **own))
@@ -390,5 +390,5 @@ def test_observed_is_what_the_environment_shows():
     arm = Arm()
     arm.reset(body().gripper[:2] + 0.1)
     for _ in range(3):
-        np.testing.assert_array_equal(observed(arm.take()[1]), arm.observe())
+        np.testing.assert_array_equal(to_observation(arm.take()[1]), arm.observe())
         arm.step(np.array([0.5, 0.0, -0.2, 1.0]))

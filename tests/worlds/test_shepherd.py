@@ -7,18 +7,11 @@ import pytest
 
 from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.recipe import DataRecipe
+from gatel0rd.worlds.shepherd import ShepherdWorld
 from gatel0rd.worlds.shepherd import data as shepherd
 from gatel0rd.worlds.shepherd.data import generate, sample_actions
-from gatel0rd.worlds.shepherd.env import (
-    ACTION_NAMES,
-    OBSERVATION_NAMES,
-    RULES,
-    Shepherd,
-    World,
-    observe,
-    start,
-    transition,
-)
+from gatel0rd.worlds.shepherd.dynamics import RULES, ShepherdState, observe, start, transition
+from gatel0rd.worlds.shepherd.env import Shepherd
 
 RECIPE = DataRecipe(scenario="shepherd", policy="random", split="train", sequences=48, steps=100)
 MASK = (-1.0, -1.0)
@@ -34,12 +27,12 @@ def world(
     gate_open=False,
     carried=False,
     caught=False,
-) -> World:
+) -> ShepherdState:
     numbers = (np.array(value, dtype=float) for value in (agent, cage, sheep, velocity, wall))
-    return World(*numbers, *(np.array(value) for value in (gate_open, carried, caught)))
+    return ShepherdState(*numbers, *(np.array(value) for value in (gate_open, carried, caught)))
 
 
-def act(state: World, *action: float, **radii: float) -> World:
+def act(state: ShepherdState, *action: float, **radii: float) -> ShepherdState:
     return transition(state, np.array(action), **radii)
 
 
@@ -217,7 +210,7 @@ def test_the_catch_radius_is_an_argument():
 def test_observations_are_shifted_and_scaled():
     state = world(agent=(2.95, -0.05), cage=(-0.95, -0.95), sheep=(1.5, 0.8), wall=0.4)
     np.testing.assert_allclose(observe(state, MASK), [0.975, 0.225, -0.975, -0.225, -0.5, 0.8, 0.4])
-    assert len(OBSERVATION_NAMES) == 7 and len(ACTION_NAMES) == 3
+    assert len(ShepherdWorld.observation_names) == 7 and len(ShepherdWorld.action_names) == 3
     hidden = world(sheep=(1.5, 0.0))
     assert observe(hidden, RULES["text"].mask)[4:6].tolist() == [-1.0, -1.0]
     assert observe(hidden, RULES["reference"].mask)[4:6].tolist() == [0.0, 0.0]
@@ -301,12 +294,12 @@ def test_presets_differ_in_velocity_and_mask():
 def test_the_world_can_be_planned_from_without_touching_the_environment():
     env = Shepherd(lever_radius=0.3)
     env.reset(options={"agent": [-0.7, -0.3]})
-    before = env.world
+    before = env.state
     imagined = transition(before, np.array([[-1.0, 1.0, 1.0], [1.0, 1.0, -1.0]]), env.lever_radius, env.cage_radius)
-    assert env.world is before and imagined.gate_open.tolist() == [True, False]
+    assert env.state is before and imagined.gate_open.tolist() == [True, False]
     observation = env.step(np.array([-1.0, 1.0, 1.0]))[0]
     assert np.array_equal(observation, observe(imagined, MASK)[0])
-    assert env.world.gate_open  # 0.206 away, within the wider radius only
+    assert env.state.gate_open  # 0.206 away, within the wider radius only
 
 
 def test_actions_beyond_the_range_are_clipped():
@@ -321,11 +314,11 @@ def test_pictures_show_what_happens():
     pictures = [env.render()]
     assert pictures[0].dtype == np.uint8 and pictures[0].shape == (320, 640, 3)
     assert len(np.unique(pictures[0].reshape(-1, 3), axis=0)) > 500
-    closed = env.world._replace(sheep=np.array([2.0, 0.0]))
+    closed = env.state._replace(sheep=np.array([2.0, 0.0]))
     scenes = [closed, closed._replace(gate_open=np.array(True)), closed._replace(carried=np.array(False))]
     scenes.append(scenes[1]._replace(caught=np.array(True)))
     for scene in scenes:
-        env._world = scene
+        env._state = scene
         pictures.append(env.render())
     start_, ghost, appeared, dropped, caught = (picture.astype(int) for picture in pictures)
 

@@ -35,6 +35,7 @@ def list_experiments(
     from gatel0rd.files import write_json
     from gatel0rd.paper.catalogue import catalogue
     from gatel0rd.paper.illustrations import ILLUSTRATIONS
+    from gatel0rd.worlds import names
 
     entries = catalogue()
     if json is not None:
@@ -54,6 +55,7 @@ def list_experiments(
         table.add_row(entry["id"], ", ".join(entry["artefacts"]), str(len(entry["variants"])), *costs)
     console.print(table)
     console.print("Run one with `gatel0rd run ID --profile quick`, then `gatel0rd report`.")
+    console.print(f"Worlds: {', '.join(names())}")
     drawn = ", ".join(f"{entry.id} ({entry.artefact})" for entry in ILLUSTRATIONS.values())
     console.print(f"Figures that need no runs, for `gatel0rd reproduce`: {drawn}")
 

@@ -39,7 +39,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 """What is typed after ``gatel0rd`` -> what is called."""
 GROUPS = {
-    "data": "Make data sets of the paper's scenarios.",
+    "data": "Make data sets of the worlds.",
     "rl": "Train agents with a memory, and try them out.",
 }
 

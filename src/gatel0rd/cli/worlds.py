@@ -1,4 +1,4 @@
-"""Commands for the paper's worlds: data make, animate, plan, apex."""
+"""Commands for worlds: data make, animate, plan, apex."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ def data_make(
             str,
             arg(
                 metavar="NAME",
-                help="A scenario (rrc, billiard, shepherd, fetch, fetch-diverse), or scenario/policy for one of its "
-                "policies.",
+                help="A world, as in rrc, or world/policy for one of its policies; `gatel0rd list` shows the worlds.",
             ),
         ]
     ],
@@ -30,11 +29,12 @@ def data_make(
     seed: Seed = 0,
     out: OutDirectory = Path("runs/data"),
 ) -> None:
-    """Generate the data sets of a scenario.
+    """Generate the data sets of a world.
 
     Each policy has a training, a validation and a test split.
     """
     from gatel0rd.paper.catalogue import recipes
+    from gatel0rd.worlds import registry
     from gatel0rd.worlds.data import obtain
 
     with show_progress() as progress:
@@ -48,11 +48,9 @@ def data_make(
             made = obtain(recipe, out, lambda done, _, task=task: progress.update(task, completed=done))  # type: ignore[misc]
             size, seconds = path.stat().st_size / 1e6, time.monotonic() - began
             console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {seconds:.1f} s")
-            if "rejected" in made.labels and made.labels["rejected"].any():
-                from gatel0rd.worlds.fetch_pick_and_place.data import reject_rates
-
-                reasons = ", ".join(f"{name} {rate:.1%}" for name, rate in reject_rates(made.labels).items())
-                console.print(f"  {recipe.sequences / made.labels['tried'].sum():.1%} of the episodes fit; {reasons}")
+            description = registry.get(recipe.scenario).describe_data(made)
+            if description is not None:
+                console.print(f"  {description}")
 
 
 def animate(
@@ -83,7 +81,7 @@ def animate(
 
 
 def plan(
-    scenario: Positional[Annotated[str, arg(metavar="SCENARIO", help="The world: rrc, shepherd or fetch.")]],
+    scenario: Positional[Annotated[str, arg(metavar="WORLD", help="A world with a task, as in rrc or shepherd.")]],
     model: Annotated[
         str, arg(metavar="RUN", help="Directory of a finished run to plan with, or ground-truth.")
     ] = "ground-truth",

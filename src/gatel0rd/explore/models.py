@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 from gatel0rd.config import from_json
 from gatel0rd.recordings import RecordingError, Recordings, from_arrays
 from gatel0rd.training.recipe import DataRecipe
-from gatel0rd.worlds.data import GENERATORS, generate
+from gatel0rd.worlds import registry
+from gatel0rd.worlds.data import generate
 
 if TYPE_CHECKING:
     from gatel0rd.models.fitted import FittedModel
@@ -33,9 +33,10 @@ class ExploredModel:
 
 
 def scenario_of(model: FittedModel) -> str | None:
-    """The scenario of the paper that a model was trained on; None if it was trained on other data."""
+    """The world that a model was trained on, if it can make data; None if it was trained on other data."""
     scenario = model.info.get("run", {}).get("scenario")
-    return scenario if scenario in GENERATORS else None
+    world = registry.find(scenario)
+    return world.name if world is not None and world.has_data else None
 
 
 def prepare_models(models: Sequence[tuple[str, FittedModel]], recordings: Recordings | None) -> list[ExploredModel]:
@@ -62,11 +63,11 @@ def name_columns(model: FittedModel) -> FittedModel:
     scenario = scenario_of(model)
     if scenario is None:
         return model
-    world = importlib.import_module(f"gatel0rd.worlds.{GENERATORS[scenario]}.env")
-    observed, acted = world.OBSERVATION_NAMES, getattr(world, "ACTION_NAMES", ())
+    world = registry.get(scenario)
+    observed, acted = world.observation_names, world.action_names
     if (len(observed), len(acted)) != (len(model.observation_names), len(model.action_names)):
         return model
-    return replace(model, observation_names=tuple(observed), action_names=tuple(acted))
+    return replace(model, observation_names=observed, action_names=acted)
 
 
 def generate_recordings(models: Sequence[FittedModel]) -> Recordings:

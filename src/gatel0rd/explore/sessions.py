@@ -14,17 +14,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gatel0rd.explore.live_worlds import make_environment, steering_of, title_of
 from gatel0rd.explore.models import ExploredModel
 from gatel0rd.explore.requests import RequestError
 from gatel0rd.explore.views import list_events, to_number, to_plain
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.nn.cells import State
+from gatel0rd.worlds import registry
+from gatel0rd.worlds.steering import Steering
 
 Array = NDArray[np.float64]
 MOST_SESSIONS = 8
 """Sessions that are kept; the one that was not used for longest makes room."""
 MOST_STEPS = 2000
+PICTURE_HEIGHT = 360
+
+
+def steering_of(scenario: str | None) -> Steering | None:
+    """How a world is driven; None if it cannot be."""
+    world = registry.find(scenario)
+    return None if world is None else world.steering
 
 
 class StepOutput(NamedTuple):
@@ -113,10 +121,11 @@ class Session:
     """
 
     def __init__(self, scenario: str, models: Sequence[ExploredModel], seed: int | None, start: dict[str, Any]) -> None:
-        steering = steering_of(scenario)
-        assert steering is not None
-        self.steering = steering
-        self.env = make_environment(scenario, models[0].model.info["run"].get("preset", "text"))
+        world = registry.get(scenario)
+        assert world.steering is not None
+        self.steering = world.steering
+        preset = models[0].model.info["run"].get("preset", "text")
+        self.env: Any = world.make_environment(preset=preset, render_mode="rgb_array", render_size=PICTURE_HEIGHT)
         try:
             self.observation, self.info = self.env.reset(seed=seed, options=start)
         except (ValueError, TypeError) as error:
@@ -198,7 +207,7 @@ class SessionStore:
             if explored.scenario is not None and (steering := steering_of(explored.scenario)) is not None
         }
         return [
-            {"scenario": scenario, "title": title_of(scenario), "steering": asdict(steering)}
+            {"scenario": scenario, "title": registry.get(scenario).title, "steering": asdict(steering)}
             for scenario, steering in steerings.items()
         ]
 

@@ -54,9 +54,9 @@ def compare(
     began = time.monotonic()
     config = ApexConfig(rounds=rounds, episodes=episodes)
     with exclusive(out), one_thread():
-        world = Placing()
+        task = Placing()
         policy, course, _ = train(
-            world,
+            task,
             config,
             seed=seed,
             tests=tests,
@@ -64,10 +64,8 @@ def compare(
             on_step=lambda done, total: on_step("training", done, total),
         )
         save_policy(out / "policy.safetensors", policy)
-        judged = {
-            name: _judge(world, policy, config, name, seed, tests, course[-1].policy, on_step) for name in BUDGETS
-        }
-        alone = follow_alone(world, policy, episodes=tests, generator=np.random.default_rng([seed, 2]))
+        judged = {name: _judge(task, policy, config, name, seed, tests, course[-1].policy, on_step) for name in BUDGETS}
+        alone = follow_alone(task, policy, episodes=tests, generator=np.random.default_rng([seed, 2]))
         record = {
             "seed": seed,
             "config": to_json(config),
@@ -77,7 +75,7 @@ def compare(
             "planned": judged,
             "policy alone": _outcome(alone),
             "code": {"commit": code_commit()},
-            "machine": {"processor": processor(), "threads": world.arms.threads},
+            "machine": {"processor": processor(), "threads": task.arms.threads},
             "wall_seconds": round(time.monotonic() - began, 1),
         }
         write_json(out / "apex.json", record)
@@ -99,7 +97,7 @@ def load_policy(path: Path) -> LearnedPolicy:
 
 
 def _judge(
-    world: Placing,
+    task: Placing,
     policy: LearnedPolicy,
     config: ApexConfig,
     budget: str,
@@ -112,7 +110,7 @@ def _judge(
     outcomes = {}
     for name, guide in (("guided", policy), ("unguided", None)):
         tracks = play(
-            world,
+            task,
             guide,
             replace(config, planner=BUDGETS[budget]),
             episodes=tests,

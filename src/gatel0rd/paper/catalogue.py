@@ -14,10 +14,10 @@ from gatel0rd.paper.plan import (
     estimated_seconds,
     experiments,
     plan,
-    scenarios,
 )
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.training.recipe import DataRecipe, Preset
+from gatel0rd.worlds import registry
 
 
 def catalogue() -> list[dict[str, Any]]:
@@ -65,12 +65,9 @@ def costs(
 
 
 def recipes(name: str, *, sequences: int | None, preset: Preset, seed: int) -> list[DataRecipe]:
-    """The recipes behind ``scenario`` or ``scenario/policy``."""
-    known = scenarios()
+    """The recipes behind ``world`` or ``world/policy``."""
     scenario_name, _, policy = name.partition("/")
-    if scenario_name not in known:
-        raise ValueError(f"there is no scenario {scenario_name!r}; there are {', '.join(known)}")
-    scenario = known[scenario_name]
+    scenario = registry.get(scenario_name).scenario
     policies = list(scenario.evaluations)
     if policy and policy not in policies:
         raise ValueError(f"{scenario_name} has no policy {policy!r}; it has {', '.join(policies)}")

@@ -16,12 +16,13 @@ from gatel0rd.config import from_json, to_json
 from gatel0rd.engine import status
 from gatel0rd.files import FileError, exclusive, load_arrays, write_json
 from gatel0rd.models import load_model, save_model
-from gatel0rd.paper.measures import CURVE_MEASURES, measure
-from gatel0rd.paper.plan import SNAPSHOTS, RunConfig, is_finished, scenarios
+from gatel0rd.paper.measures import measure
+from gatel0rd.paper.plan import SNAPSHOTS, RunConfig, is_finished
 from gatel0rd.paper.records import processor
 from gatel0rd.training import Trainer, evaluate, time_first
 from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.recipe import DataRecipe
+from gatel0rd.worlds import registry
 from gatel0rd.worlds.data import obtain
 
 
@@ -45,6 +46,7 @@ def execute(
 
         evaluations = obtain_all(run.evaluation_names, run.evaluation_data, out / "data")
         train = obtain(run.train_data, out / "data")
+        world = registry.get(run.scenario)
         trainer = Trainer(
             run.model,
             run.train,
@@ -52,8 +54,8 @@ def execute(
             evaluations,
             seed=run.seed,
             directory=directory,
-            measure=CURVE_MEASURES.get(run.scenario),
-            snapshots=SNAPSHOTS if scenarios()[run.scenario].episode_seconds else 0,
+            measure=world.measure_in_training,
+            snapshots=SNAPSHOTS if world.scenario.episode_seconds else 0,
         )
         model = trainer.run(on_epoch)
         save_model(directory / "model.safetensors", model, {"run": to_json(run)})

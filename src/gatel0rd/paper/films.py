@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from gatel0rd.files import check_writable, write_atomically
 from gatel0rd.models import load_model
 from gatel0rd.paper.execute import run_behind
-from gatel0rd.paper.measures import EXAMPLES, example
+from gatel0rd.paper.measures import example
 from gatel0rd.paper.plan import RunConfig
-from gatel0rd.worlds.data import GENERATORS, obtain
+from gatel0rd.worlds import registry
+from gatel0rd.worlds.data import obtain
 
 Frame = NDArray[np.uint8]
 CELL_TITLES = {"gatel0rd": "GateL0RD", "elman": "Elman RNN", "clockwork": "Clockwork RNN"}
@@ -49,7 +49,7 @@ def animate(
     run = run_behind(path)
     data = obtain(run.evaluation_data[-1], run_directory.resolve().parent.parent / "data")
     if sequence is None:
-        sequence = next(iter(EXAMPLES[run.scenario](data).values()))
+        sequence = next(iter(registry.get(run.scenario).examples(data).values()), 0)
     if not 0 <= sequence < len(data.observations):
         name = run.evaluation_names[-1]
         raise ValueError(f"sequence is {sequence}; the {name} set has {len(data.observations)}, counted from 0")
@@ -68,7 +68,7 @@ def check_film(out: Path) -> None:
 
 def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int], None]) -> list[Frame]:
     """The frames of one example, [H, W, 3] each."""
-    scenes = importlib.import_module(f"gatel0rd.worlds.{GENERATORS[run.scenario]}.env")
+    world = registry.get(run.scenario)
     real = np.array([content["start"], *content["observations"]])
     given = content["given"]
     predicted = np.concatenate([real[:given], np.array(content["predictions"])[given - 1 :]])
@@ -76,7 +76,7 @@ def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int],
     gates = None if content["gates"] is None else np.array(content["gates"])
     frames = []
     for t in range(len(real)):
-        pair = [scenes.picture(history[: t + 1], SCENE_HEIGHT) for history in (real, predicted)]
+        pair = [world.draw(history[: t + 1], SCENE_HEIGHT) for history in (real, predicted)]
         memory = {
             "latents": latents[: t + 1],
             "gates": None if gates is None else gates[: t + 1],

@@ -15,7 +15,8 @@ from gatel0rd.paper.profiles import PROFILES, Profile, compressed_decay
 from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.presets import AgentPreset
 from gatel0rd.training.recipe import DataRecipe, Preset
-from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant, Experiment, Scenario, Variant
+from gatel0rd.worlds import all_worlds, registry
+from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant, Experiment, Variant
 
 SNAPSHOTS = 10
 """Models that are kept from the course of training, where they can be planned with."""
@@ -81,14 +82,14 @@ def plan_run(
     paper_epochs = (reference and variant.reference_epochs) or variant.paper_epochs
     if epochs is not None and epochs < 1:
         raise ValueError(f"epochs is {epochs}; expected at least 1")
-    own_epochs = profile.scale_epochs(paper_epochs, scenario.name) if epochs is None else epochs
+    own_epochs = profile.scale_epochs(paper_epochs, scenario) if epochs is None else epochs
 
     def recipe(policy: str, split: str) -> DataRecipe:
-        sequences = profile.limit_sequences(scenario.splits[split], scenario.name)
+        sequences = profile.limit_sequences(split, scenario)
         return scenario.recipe(policy, split, preset=preset, sequences=sequences)
 
     evaluations = scenario.evaluations[experiment.policy]
-    validations = scenario.validations[experiment.policy]
+    validations = scenario.validations.get(experiment.policy, {})
     penalty = variant.penalty
     if reference and penalty == "l2":
         penalty = "squared_mean"
@@ -198,27 +199,13 @@ def plan_together(
 
 
 def experiments() -> dict[str, AnyExperiment]:
-    """Every experiment, by id."""
-    from gatel0rd.worlds.minigrid import experiments as minigrid
-
-    agents = {experiment.id: experiment for experiment in minigrid.EXPERIMENTS}
-    return {**world_experiments(), **agents}
+    """Every experiment of every world, by id."""
+    return {experiment.id: experiment for world in all_worlds() for experiment in world.experiments()}
 
 
 def world_experiments() -> dict[str, Experiment]:
     """Every experiment with world models, by id."""
-    from gatel0rd.worlds.billiard_ball import experiments as billiard_ball
-    from gatel0rd.worlds.fetch_pick_and_place import experiments as fetch_pick_and_place
-    from gatel0rd.worlds.robot_remote_control import experiments as robot_remote_control
-    from gatel0rd.worlds.shepherd import experiments as shepherd
-
-    modules = (billiard_ball, robot_remote_control, shepherd, fetch_pick_and_place)
-    return {experiment.id: experiment for module in modules for experiment in module.EXPERIMENTS}
-
-
-def scenarios() -> dict[str, Scenario]:
-    """Every scenario of world models, by name."""
-    return {experiment.scenario.name: experiment.scenario for experiment in world_experiments().values()}
+    return {id: experiment for id, experiment in experiments().items() if isinstance(experiment, Experiment)}
 
 
 def find(experiment_id: str) -> AnyExperiment:
@@ -253,10 +240,10 @@ def estimated_seconds(run: AnyRun) -> float:
     """About how long a run is trained on one core."""
     if isinstance(run, AgentRun):
         return run.length / FRAMES_PER_SECOND
-    return run.gradient_steps * scenarios()[run.scenario].step_seconds[run.model.cell.name]
+    return run.gradient_steps * registry.get(run.scenario).scenario.seconds_per_step(run.model.cell.name)
 
 
 def estimated_planning_seconds(scenario: str, profile: Profile) -> float:
     """About how long a run's models are planned with on one core."""
     episodes = (SNAPSHOTS - 1) * profile.course_episodes + profile.episodes
-    return episodes * scenarios()[scenario].episode_seconds
+    return episodes * registry.get(scenario).scenario.episode_seconds

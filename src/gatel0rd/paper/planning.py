@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -18,13 +17,11 @@ from gatel0rd.paper.execute import code_commit, one_thread, run_behind
 from gatel0rd.paper.films import SCENE_HEIGHT, Frame, check_film, compose, title_of, write_film
 from gatel0rd.paper.plan import RunConfig
 from gatel0rd.paper.records import wilson
-from gatel0rd.planning import ICEM, LearnedForesight, TrueForesight, World, control
+from gatel0rd.planning import ICEM, ControlTask, LearnedForesight, TrueForesight, control
 from gatel0rd.planning.mpc import Episodes, Rows
 from gatel0rd.training.dataset import Progress, ignore_progress
 from gatel0rd.training.recipe import Preset
-from gatel0rd.worlds.data import GENERATORS
-from gatel0rd.worlds.shepherd.task import Herding
-from gatel0rd.worlds.tasks import WORLDS
+from gatel0rd.worlds import World, all_worlds, registry
 
 GROUND_TRUTH = "ground-truth"
 ELITES_SHOWN = 5
@@ -47,13 +44,13 @@ def plan_episodes(
     """Plan episodes with a model and say how they ended.
 
     Args:
-        scenario: ``rrc``, ``shepherd`` or ``fetch``.
+        scenario: name of a world with a task.
         model: directory of a finished run, or ``ground-truth``.
         only: numbers of the episodes to run; all if not given.
         film: where to write a film of an episode, ``.gif`` or ``.webp``.
         filmed: the number of that episode; the first if not given.
     """
-    check_planned(scenario)
+    world = world_with_task(scenario)
     if episodes < 1:
         raise ValueError(f"episodes is {episodes}; expected at least 1")
     if seed < 0:
@@ -77,12 +74,12 @@ def plan_episodes(
         if run.scenario != scenario:
             raise ValueError(f"{model} is a model of {run.scenario}; it cannot plan in {scenario}")
         preset, name = run.preset, title_of(run)
-    world = make_world(scenario, preset)
-    foresight = TrueForesight(world) if model == GROUND_TRUTH else LearnedForesight(load_model(path))
-    camera = Camera(scenario, name, foresight, world.enlarged, filmed)
+    task = world.make_task(preset)
+    foresight = TrueForesight(task) if model == GROUND_TRUTH else LearnedForesight(load_model(path))
+    camera = Camera(world, name, foresight, task.enlarged, filmed)
     began = time.monotonic()
     done = control_in_parts(
-        world,
+        task,
         foresight,
         episodes=episodes,
         seed=seed,
@@ -105,7 +102,7 @@ def plan_episodes(
         "episodes": len(rows),
         **({} if only is None else {"only": rows, "of": episodes}),
         "seed": seed,
-        "planner": planner_of(world),
+        "planner": planner_of(task),
         "success_rate": len(successes) / len(rows),
         "confidence": [float(low), float(high)],
         "median_steps": float(np.median(successes)) if len(successes) else None,
@@ -116,7 +113,7 @@ def plan_episodes(
 
 
 def control_in_parts(
-    world: World,
+    task: ControlTask,
     foresight: TrueForesight | LearnedForesight,
     *,
     episodes: int,
@@ -125,13 +122,13 @@ def control_in_parts(
     on_step: Progress,
     watch: Callable[[ICEM, Rows], None] = lambda planner, rows: None,
 ) -> list[Episodes]:
-    """Some of so many episodes, each alone in its :class:`Episodes`; at most :data:`SIDE_BY_SIDE` at a time."""
+    """Some of ``episodes`` episodes, each alone in its :class:`Episodes`; at most :data:`SIDE_BY_SIDE` at a time."""
     done: list[Episodes] = []
     parts = [np.array(rows[first : first + SIDE_BY_SIDE]) for first in range(0, len(rows), SIDE_BY_SIDE)]
-    limit = world.task.limit
+    limit = task.limit
     for number, part in enumerate(parts):
         together = control(
-            world,
+            task,
             foresight,
             episodes=episodes,
             generator=np.random.default_rng(seed),
@@ -157,17 +154,16 @@ def plan_over_training(
 ) -> Path:
     """Plan with the models that a finished run left in the course of training, and with the last one.
 
-    The outcome goes into the run's record, model by model: who goes on after an interruption repeats none.
+    The outcome goes into the run's record, model by model: after an interruption none is repeated.
     """
     path = directory / "record.json"
     if not path.exists():
         raise FileError(f"there is no {path}; only with finished runs can be planned")
     run = from_json(RunConfig, json.loads(path.read_text())["run"])
-    check_planned(run.scenario)
+    task = world_with_task(run.scenario).make_task(run.preset)
     files = {int(file.stem): file for file in sorted((directory / "snapshots").glob("*.safetensors"))}
     files[run.train.epochs] = directory / "model.safetensors"
-    world = make_world(run.scenario, run.preset)
-    settings = {"seed": seed, "planner": planner_of(world)}
+    settings = {"seed": seed, "planner": planner_of(task)}
     with exclusive(directory), one_thread():
         record = json.loads(path.read_text())
         before = record.get("planning", {})
@@ -180,7 +176,7 @@ def plan_over_training(
                 continue
             began = time.monotonic()
             done = control_in_parts(
-                world,
+                task,
                 LearnedForesight(load_model(file)),
                 episodes=count,
                 seed=seed,
@@ -206,29 +202,27 @@ COLUMNS = ("episodes", "success", "reached", "seconds", "commits")
 """What a record keeps of planning, for every epoch."""
 
 
-def planner_of(world: World) -> dict[str, Any]:
-    """How a world is planned in, as plain data."""
-    return {**to_json(world.search), "limit": world.task.limit, "enlarged": world.enlarged}
+def planner_of(task: ControlTask) -> dict[str, Any]:
+    """How a task is planned, as plain data."""
+    return {**to_json(task.search), "limit": task.limit, "enlarged": task.enlarged}
 
 
-def check_planned(scenario: str) -> None:
-    """Scenarios without a task are an error."""
-    if scenario not in WORLDS:
-        raise ValueError(f"there is nothing to plan in {scenario!r}; there is {', '.join(WORLDS)}")
-
-
-def make_world(scenario: str, preset: Preset) -> World:
-    """Episodes of a scenario, by the preset's rules."""
-    return Herding(preset) if scenario == "shepherd" else WORLDS[scenario]()
+def world_with_task(name: str) -> World:
+    """The world of this name; one without a task is an error."""
+    world = registry.get(name)
+    if not world.has_task:
+        known = ", ".join(other.name for other in all_worlds() if other.has_task)
+        raise ValueError(f"there is nothing to plan in {name!r}; there is {known}")
+    return world
 
 
 class Camera:
     """Films an episode: what happened so far, the plan and its runners-up, the model's memory and gates."""
 
     def __init__(
-        self, scenario: str, name: str, foresight: TrueForesight | LearnedForesight, enlarged: float, episode: int
+        self, world: World, name: str, foresight: TrueForesight | LearnedForesight, enlarged: float, episode: int
     ) -> None:
-        self.scenes = importlib.import_module(f"gatel0rd.worlds.{GENERATORS[scenario]}.env")
+        self.world = world
         self.name, self.foresight, self.enlarged, self.episode = name, foresight, enlarged, episode
         self.futures: list[Any] = []
         self.latents: list[Any] = []
@@ -275,5 +269,4 @@ class Camera:
         }
 
     def _draw(self, history: Any, trail_from: int = 0) -> Frame:
-        frame: Frame = self.scenes.picture(history, SCENE_HEIGHT, enlarged=self.enlarged, trail_from=trail_from)
-        return frame
+        return self.world.draw(history, SCENE_HEIGHT, enlarged=self.enlarged, trail_from=trail_from)

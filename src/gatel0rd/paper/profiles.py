@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from gatel0rd.worlds.experiments import Scenario
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """A share of the paper's epochs and data, so that a run takes about as long in every world.
+    """A share of the paper's epochs and data. Worlds set other shares, so that a run takes about as long in each.
 
     Attributes:
         epoch_share: epochs as a share of the paper's.
-        scenario_shares: other shares for some scenarios, by name.
         most_epochs: upper limit on epochs.
         sequences: upper limit on the size of every data set.
-        scenario_sequences: other limits for some scenarios, by name.
         evaluations: how many points the curves have; None: one every 100 epochs, as in the paper.
         episodes, course_episodes: how many episodes are planned with the trained model, and with each one from the
             course of training, where there is planning; ``episodes`` is also how often an agent is tried out.
@@ -26,10 +25,8 @@ class Profile:
     name: str
     description: str
     epoch_share: float = 1.0
-    scenario_shares: Mapping[str, float] = field(default_factory=dict)
     most_epochs: int | None = None
     sequences: int | None = None
-    scenario_sequences: Mapping[str, int] = field(default_factory=dict)
     evaluations: int | None = None
     episodes: int = 100
     course_episodes: int = 100
@@ -37,14 +34,14 @@ class Profile:
     most_frames: int | None = None
     trial_points: int = 10
 
-    def scale_epochs(self, paper_epochs: int, scenario: str) -> int:
+    def scale_epochs(self, paper_epochs: int, scenario: Scenario) -> int:
         """Epochs to train in a scenario when the paper trains ``paper_epochs``."""
-        epochs = max(1, round(self.scenario_shares.get(scenario, self.epoch_share) * paper_epochs))
+        epochs = max(1, round(scenario.epoch_shares.get(self.name, self.epoch_share) * paper_epochs))
         return epochs if self.most_epochs is None else min(epochs, self.most_epochs)
 
-    def limit_sequences(self, sequences: int, scenario: str) -> int:
-        """The size of a data set that has ``sequences`` in the paper."""
-        limit = self.scenario_sequences.get(scenario, self.sequences)
+    def limit_sequences(self, split: str, scenario: Scenario) -> int:
+        """The size of a split of a scenario's data."""
+        sequences, limit = scenario.splits[split], scenario.sequence_limits.get(self.name, self.sequences)
         return sequences if limit is None else min(sequences, limit)
 
     def scale_frames(self, frames: int) -> int:
@@ -65,7 +62,6 @@ PROFILES = {
             description="seconds, for tests",
             most_epochs=4,
             sequences=256,
-            scenario_sequences={"fetch": 32, "fetch-diverse": 32},
             evaluations=4,
             episodes=2,
             course_episodes=1,
@@ -76,8 +72,6 @@ PROFILES = {
             name="demo",
             description="a minute or two per run",
             epoch_share=0.2,
-            scenario_shares={"billiard": 0.03, "shepherd": 0.015},
-            scenario_sequences={"fetch-diverse": 640},
             evaluations=25,
             episodes=20,
             course_episodes=10,
@@ -88,8 +82,6 @@ PROFILES = {
             name="quick",
             description="four to eight minutes per run, a quarter of an hour for some agents",
             epoch_share=0.5,
-            scenario_shares={"billiard": 0.1, "shepherd": 0.05, "fetch-diverse": 0.1},
-            scenario_sequences={"fetch-diverse": 3200},
             evaluations=25,
             course_episodes=30,
             frame_share=0.3,

@@ -11,18 +11,17 @@ if TYPE_CHECKING:
     from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
     from gatel0rd.planning.mpc import Episodes, control
     from gatel0rd.planning.noise import colored_noise
-    from gatel0rd.planning.tasks import Task, World
+    from gatel0rd.planning.tasks import ControlTask
 
 __all__ = [
     "ICEM",
+    "ControlTask",
     "Episodes",
     "Foresight",
     "ICEMConfig",
     "LearnedForesight",
     "Objective",
-    "Task",
     "TrueForesight",
-    "World",
     "colored_noise",
     "control",
     "plain_cem",
@@ -32,15 +31,14 @@ __all__ = [
 __getattr__, __dir__ = load_lazily(
     __name__,
     {
+        "ControlTask": "tasks",
         "ICEM": "icem",
         "Episodes": "mpc",
         "Foresight": "foresight",
         "ICEMConfig": "icem",
         "LearnedForesight": "foresight",
         "Objective": "icem",
-        "Task": "tasks",
         "TrueForesight": "foresight",
-        "World": "tasks",
         "colored_noise": "noise",
         "control": "mpc",
         "plain_cem": "icem",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import Flags, Task, World
+from gatel0rd.planning.tasks import ControlTask, Flags
 
 
 def action_bounds(space: spaces.Space[Any]) -> tuple[Array, Array]:
@@ -112,7 +112,7 @@ def reward_objective(env: gymnasium.Env[Any, Any], rng: np.random.Generator | No
     return objective
 
 
-class GymnasiumWorld(World):
+class GymnasiumTask(ControlTask):
     """One episode of a Gymnasium environment, to be controlled by its own model or by a learned one.
 
     Args:
@@ -137,7 +137,7 @@ class GymnasiumWorld(World):
         self._low, self._high = action_bounds(env.action_space)
         self._ended = False
         middle = tuple((self._low + self._high) / 2) if idle is None else tuple(idle)
-        self.task = Task(name=str(env), horizon=horizon, limit=limit, idle=middle)
+        self.name, self.horizon, self.limit, self.idle = str(env), horizon, limit, middle
 
     def bounds(self) -> tuple[Array, Array]:
         return self._low, self._high

@@ -14,7 +14,7 @@ from torch import Tensor
 from gatel0rd.models import WorldModel
 from gatel0rd.nn.cells import State
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import World
+from gatel0rd.planning.tasks import ControlTask
 
 FUTURES_AT_ONCE = 8192
 
@@ -46,8 +46,8 @@ class Foresight(Protocol):
 class TrueForesight:
     """The world itself as the model, so that the planner can be evaluated alone. It advances with the world."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, task: ControlTask) -> None:
+        self.task = task
 
     def begin(self, observations: Array) -> None:
         pass
@@ -56,7 +56,7 @@ class TrueForesight:
         return True
 
     def predict(self, sequences: Array) -> Array:
-        return self.world.simulate(sequences)
+        return self.task.simulate(sequences)
 
     def advance(self, actions: Array, observations: Array) -> None:
         pass

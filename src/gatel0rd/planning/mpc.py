@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gatel0rd.planning.foresight import Foresight
 from gatel0rd.planning.icem import ICEM, ICEMConfig
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import World
+from gatel0rd.planning.tasks import ControlTask
 
 Rows = NDArray[np.int64]
 
@@ -35,7 +35,7 @@ class Episodes:
 
 
 def control(
-    world: World,
+    task: ControlTask,
     foresight: Foresight,
     *,
     episodes: int,
@@ -45,37 +45,36 @@ def control(
     on_step: Callable[[int, int], None] = lambda done, total: None,
     watch: Callable[[ICEM, Rows], None] = lambda planner, rows: None,
 ) -> Episodes:
-    """Run episodes of a world in parallel with iCEM until all have reached their goal or the time is over.
+    """Run episodes of a task in parallel with iCEM until all have reached their goal or the time is over.
 
     An episode's start and its planner's random numbers depend on the generator and the episode's number only: its
     trajectory is the same whichever other episodes run with it, and however many.
 
     Args:
         foresight: the model, learned or true.
-        config: the world's own search if not given.
+        config: the task's own search if not given.
         only: numbers of the episodes to run, as in ``np.array([3])``; all if not given.
         on_step: told the number of each step that is over, and how many there are at most.
         watch: shown the planner after each plan, before its action is taken, and the numbers of its episodes.
     """
-    task = world.task
     if episodes < 1:
         raise ValueError(f"episodes is {episodes}; expected at least 1")
     rows = np.arange(episodes) if only is None else only
     everyone = generator.spawn(episodes)
     generators = [everyone[row] for row in rows]
-    planner = ICEM(*world.bounds(), config or world.search, generator=generators)
-    seen = world.reset(generators)
+    planner = ICEM(*task.bounds(), config or task.search, generator=generators)
+    seen = task.reset(generators)
     under_way = np.arange(len(rows))  # columns of the arrays below
     foresight.begin(seen)
     observations, taken = [seen], []
     reached, steps = np.full((2, len(rows)), -1)
     for t in range(task.limit):
         if foresight.ready():
-            chosen = planner.plan(lambda sequences: world.cost(foresight.predict(sequences), sequences))
+            chosen = planner.plan(lambda sequences: task.cost(foresight.predict(sequences), sequences))
             watch(planner, rows[under_way])
         else:
             chosen = np.tile(task.idle, (len(under_way), 1))
-        seen, now = world.step(chosen)
+        seen, now = task.step(chosen)
         foresight.advance(chosen, seen)
         actions = np.tile(task.idle, (len(rows), 1))
         actions[under_way] = chosen
@@ -85,11 +84,11 @@ def control(
         steps[under_way] = t + 1
         reached[under_way[now]] = t + 1
         on_step(t + 1, task.limit)
-        if now.all() or world.ended():
+        if now.all() or task.ended():
             break
         if now.any():
             rest = np.flatnonzero(~now)
             under_way = under_way[rest]
-            for part in (world, foresight, planner):
+            for part in (task, foresight, planner):
                 part.keep(rest)
     return Episodes(np.stack(observations), np.stack(taken), reached, steps)

@@ -1,10 +1,9 @@
-"""What is planned for: worlds that run many episodes in parallel, and what their futures cost (Suppl. B.3, B.4)."""
+"""What is planned for: episodes that run in parallel, and what their futures cost (Suppl. B.3, B.4)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,41 +14,35 @@ from gatel0rd.planning.noise import Array
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """A control problem.
+class ControlTask(ABC):
+    """A control problem: episodes that run side by side, and their true future for any actions.
 
     Attributes:
+        name: what messages call it.
         horizon: steps that the paper plans ahead.
         limit: steps until an episode has failed.
         idle: an action that changes nothing, for the first steps in which a model has not seen enough.
+        enlarged: factor on the radii of the environment that the task was made from.
     """
 
     name: str
     horizon: int
     limit: int
     idle: tuple[float, ...]
+    enlarged: float = 1.0
 
     @property
     def action_size(self) -> int:
         return len(self.idle)
 
-
-class World(ABC):
-    """Episodes of a task in parallel, and their true future for any actions."""
-
-    task: Task
-    enlarged: float = 1.0
-    """Factor on the radii of the environment that it was made from."""
-
     @property
     def search(self) -> ICEMConfig:
         """The settings of iCEM that are used for it by default."""
-        return ICEMConfig(horizon=self.task.horizon)
+        return ICEMConfig(horizon=self.horizon)
 
     def bounds(self) -> tuple[Array, Array]:
         """Lowest and highest actions, [A] each."""
-        return -np.ones(self.task.action_size), np.ones(self.task.action_size)
+        return -np.ones(self.action_size), np.ones(self.action_size)
 
     @abstractmethod
     def reset(self, generators: Sequence[np.random.Generator]) -> Array:

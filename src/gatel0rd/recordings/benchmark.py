@@ -19,8 +19,6 @@ from gatel0rd.files import load_arrays, write_atomically, write_json
 from gatel0rd.models import WorldModel, load_model
 from gatel0rd.models.events import APART, Agreement, Times, agreement, boundaries, find_events, keep_apart, peaks
 from gatel0rd.models.fitted import FittedModel
-from gatel0rd.paper.measures import EVENTS
-from gatel0rd.paper.plan import scenarios
 from gatel0rd.recordings.arrays import from_arrays
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit
@@ -28,15 +26,9 @@ from gatel0rd.tables import Table
 from gatel0rd.training import time_first
 from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.recipe import DataRecipe
+from gatel0rd.worlds import registry
 from gatel0rd.worlds.data import obtain
 
-TRUE_EVENTS = {
-    "rrc": ("control",),
-    "billiard": ("cushion contact", "drop"),
-    "shepherd": ("sheep hidden", "gate opened", "cage grasped", "cage dropped", "sheep caught"),
-    "fetch": ("grasp",),
-}
-"""Scenario -> the labelled events that count as boundaries."""
 TOLERANCE, SEQUENCES = 3, 200
 GATE_RATE, ROUNDS = 0.01, 600
 THRESHOLDS = 40
@@ -48,8 +40,9 @@ def find_runs(directory: Path) -> dict[str, dict[str, Path]]:
     """Scenario -> cell -> the longest finished run of it below a directory."""
     found: dict[str, dict[str, tuple[float, Path]]] = {}
     for path in sorted(directory.rglob("model.safetensors")):
-        run = load_arrays(path, kind="model")[1].get("run")
-        if run is None or run["scenario"] not in TRUE_EVENTS:
+        run = load_arrays(path, kind="model")[1].get("run", {})
+        world = registry.find(run.get("scenario"))
+        if world is None or not world.boundaries:
             continue
         cell, weight = run["model"]["cell"], run["train"]["sparsity_weight"]
         if cell["name"] not in ("gatel0rd", "gru") or (cell["name"] == "gatel0rd" and weight == 0):
@@ -86,8 +79,9 @@ def run_model(model: WorldModel, data: Dataset, rows: NDArray[np.int64]) -> tupl
 
 def true_boundaries(scenario: str, data: Dataset, rows: NDArray[np.int64]) -> Cuts:
     """When labelled events happen, those that follow within :data:`APART` steps left out."""
-    events = EVENTS[scenario](data)
-    flags = np.logical_or.reduce([events[name] for name in TRUE_EVENTS[scenario]])[rows]
+    world = registry.get(scenario)
+    events = world.events(data)
+    flags = np.logical_or.reduce([events[name] for name in world.boundaries])[rows]
     return [keep_apart(np.flatnonzero(row[1:]) + 1, APART) for row in flags]  # nothing happens before the first step
 
 
@@ -209,7 +203,7 @@ def benchmark(
     for scenario, places in found.items():
         train_recipe, evaluation_recipe = find_recipes(places["gatel0rd"])
         data = obtain(evaluation_recipe, runs / "data")
-        title = scenarios()[scenario].title
+        title = registry.get(scenario).title
         on_method(f"{title}: gatel0rd fit")
         fitted = fit_without_tuning(obtain(train_recipe, runs / "data"), out / "fits" / scenario)
         for row in compare(scenario, places, data, fitted, lambda name, title=title: on_method(f"{title}: {name}")):  # type: ignore[misc]
@@ -230,12 +224,11 @@ def results_table(rows: Sequence[dict[str, Any]]) -> Table:
         "covering",
         "boundaries per sequence (true)",
     ]
-    titles = {scenario: scenarios()[scenario].title for scenario in TRUE_EVENTS}
     return Table(
         header,
         [
             [
-                f"{titles[row['scenario']]}, {row['method']}",
+                f"{registry.get(row['scenario']).title}, {row['method']}",
                 *(f"{row[name]:.2f}" for name in ("precision", "recall", "f1", "covering")),
                 f"{row['found_per_sequence']:.1f} ({row['true_per_sequence']:.1f})",
             ]

@@ -1,31 +1,22 @@
-"""Gymnasium environments. ``import gatel0rd.worlds`` registers them."""
+"""The paper's worlds, and how worlds of your own join them. ``import gatel0rd.worlds`` registers the environments."""
 
-from __future__ import annotations
+from gatel0rd.worlds.base import EnvironmentSpec, Thing, World
+from gatel0rd.worlds.billiard_ball import BilliardBallWorld
+from gatel0rd.worlds.fetch_pick_and_place import FetchDiverseWorld, FetchWorld
+from gatel0rd.worlds.minigrid import MiniGridWorld
+from gatel0rd.worlds.registry import all_worlds, get, names, register, register_environment, unregister
+from gatel0rd.worlds.robot_remote_control import RobotRemoteControlWorld
+from gatel0rd.worlds.shepherd import ShepherdWorld
 
-import contextlib
+__all__ = ["EnvironmentSpec", "Thing", "World", "all_worlds", "get", "names", "register", "unregister"]
 
-__all__ = ["STEPS", "register"]
-
-STEPS = {
-    "robot_remote_control.env:RobotRemoteControl": 50,
-    "billiard_ball.env:BilliardBall": 150,
-    "shepherd.env:Shepherd": 60,
-    "fetch_pick_and_place.env:FetchPickAndPlace": 50,
-}
-"""Module and class -> time limit of an episode; the class's name is the environment's."""
-TESTS = {"recall:Recall": 100}
-"""Not of the paper: what shows whether an agent has a memory."""
-
-
-def register() -> None:
-    """Make the environments known to ``gymnasium.make``; does nothing the second time."""
-    import gymnasium
-
-    for place, steps in {**STEPS, **TESTS}.items():
-        name = f"gatel0rd/{place.partition(':')[2]}-v0"
-        if name not in gymnasium.registry:
-            gymnasium.register(name, entry_point=f"gatel0rd.worlds.{place}", max_episode_steps=steps)
-
-
-with contextlib.suppress(ModuleNotFoundError):  # data and experiments need no Gymnasium
-    register()
+register(BilliardBallWorld())
+register(RobotRemoteControlWorld())
+register(ShepherdWorld())
+register(FetchWorld())
+register(FetchDiverseWorld())
+register(MiniGridWorld())
+# no world of the paper: a test of whether an agent has a memory
+register_environment(
+    EnvironmentSpec(id="gatel0rd/Recall-v0", entry_point="gatel0rd.worlds.recall:Recall", time_limit=100)
+)

@@ -10,7 +10,6 @@ from gatel0rd.nn.config import CellConfig, CellName
 from gatel0rd.training.config import PenaltyName
 from gatel0rd.training.recipe import DataRecipe, Preset
 from gatel0rd.worlds.claims import Claim
-from gatel0rd.worlds.data import version_of
 
 ViewKind = Literal[
     "curves",
@@ -97,17 +96,25 @@ class Variant:
     dashed: bool = False
 
 
+UNMEASURED_STEP = 0.005
+"""Seconds that a training step is held to take in a world in which it was not measured."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """What all experiments in one world share: sizes of model and data, evaluation sets, schedule.
 
     Attributes:
         splits: how many sequences each split has.
+        version: of the data's generator; it is raised when the same recipe would give other data.
         step_seconds: of one training step with each cell, with the compiled engine on one core of an AMD EPYC.
         evaluations: name -> (policy, split) of the sets measured during training, per training policy.
         validations: the same for sets that are measured once, after training.
         effect_share: share of the paper's training after which the networks are known to differ.
-        episode_seconds: of planning one episode with a learned model, on the same core; 0: there is no task.
+        episode_seconds: of planning one episode with a learned model, on the same core; 0: no models are kept from the
+            course of training to plan with.
+        epoch_shares: profile -> share of the paper's epochs, where it is another than the profile's own.
+        sequence_limits: profile -> upper limit on the size of data sets, where it is another than the profile's own.
     """
 
     name: str
@@ -115,12 +122,19 @@ class Scenario:
     model: WorldModelConfig
     steps: int
     splits: dict[str, int]
-    step_seconds: dict[CellName, float]
-    sampling_minimum: float
+    version: int = 1
+    step_seconds: dict[CellName, float] = field(default_factory=dict)
+    sampling_minimum: float = 0.0
     evaluations: dict[str, dict[str, tuple[str, str]]]
-    validations: dict[str, dict[str, tuple[str, str]]]
+    validations: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     effect_share: float = 0.0
     episode_seconds: float = 0.0
+    epoch_shares: dict[str, float] = field(default_factory=dict)
+    sequence_limits: dict[str, int] = field(default_factory=dict)
+
+    def seconds_per_step(self, cell: CellName) -> float:
+        """Of one training step; about right for small worlds if it was never measured."""
+        return self.step_seconds.get(cell, UNMEASURED_STEP)
 
     def recipe(
         self, policy: str, split: str, *, preset: Preset, sequences: int | None = None, seed: int = 0
@@ -134,7 +148,7 @@ class Scenario:
             steps=self.steps,
             preset=preset,
             seed=seed,
-            version=version_of(self.name),
+            version=self.version,
         )
 
 
@@ -183,10 +197,10 @@ class AgentVariant:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """The world that all experiments with agents share."""
+    """What all experiments with agents in one world share."""
 
-    name: str = "minigrid"
-    title: str = "MiniGrid"
+    name: str
+    title: str
     effect_share: float = 0.0
 
 
@@ -206,7 +220,7 @@ class AgentExperiment(Question):
     frames: int
     variants: tuple[AgentVariant, ...]
     seeds: int = 10
-    scenario: Suite = Suite()
+    scenario: Suite
     paper: dict[tuple[str, str], Any] = field(default_factory=dict)
     plans: bool = False
 

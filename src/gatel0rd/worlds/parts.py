@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,7 +9,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,16 +17,12 @@ from gatel0rd.config import to_json
 from gatel0rd.files import Arrays, FileError, load_arrays, save_arrays
 from gatel0rd.training.dataset import Dataset, Progress, packages
 from gatel0rd.training.recipe import DataRecipe
-
-
-def is_made_in_parts(module: ModuleType) -> bool:
-    """Whether a generator has ``part_sizes(recipe)`` and ``generate_part(recipe, number)``."""
-    return hasattr(module, "generate_part")
+from gatel0rd.worlds import registry
+from gatel0rd.worlds.base import World
 
 
 def generate_in_parts(
     recipe: DataRecipe,
-    module: ModuleType,
     progress: Progress,
     directory: Path | None = None,
     workers: int | None = None,
@@ -39,14 +33,15 @@ def generate_in_parts(
         directory: where finished parts are kept until the data set is whole; in memory only if not given.
         workers: processes; one per core if not given.
     """
-    sizes = module.part_sizes(recipe)
+    world = registry.get(recipe.scenario)
+    sizes = world.part_sizes(recipe)
     keep = None if directory is None else place_of_parts(recipe, directory)
     found = {number: part for number in range(len(sizes)) if (part := _kept(recipe, keep, number)) is not None}
     missing = [number for number in range(len(sizes)) if number not in found]
     made = sum(sizes[number] for number in found)
     if made:
         progress(made, recipe.sequences)
-    for number, part in _make(recipe, module.__name__, missing, workers or os.cpu_count() or 1):
+    for number, part in _make(recipe, world, missing, workers or os.cpu_count() or 1):
         found[number] = part
         if keep is not None:
             save_arrays(_file(keep, number), part, kind="part", metadata=_origin(recipe))
@@ -91,14 +86,14 @@ def _kept(recipe: DataRecipe, keep: Path | None, number: int) -> Arrays | None:
     return part if metadata == _origin(recipe) else None
 
 
-def _make(recipe: DataRecipe, module: str, numbers: list[int], workers: int) -> Iterator[tuple[int, Arrays]]:
+def _make(recipe: DataRecipe, world: World, numbers: list[int], workers: int) -> Iterator[tuple[int, Arrays]]:
     """Parts in the order in which they are finished."""
     if workers <= 1 or len(numbers) <= 1:
         for number in numbers:
-            yield number, _work(module, recipe, number)
+            yield number, world.generate_part(recipe, number)
         return
     with ProcessPoolExecutor(min(workers, len(numbers)), mp_context=get_context("spawn")) as pool:
-        tasks: dict[Any, int] = {pool.submit(_work, module, recipe, number): number for number in numbers}
+        tasks: dict[Any, int] = {pool.submit(_work, recipe, number): number for number in numbers}
         try:
             for task in as_completed(tasks):
                 yield tasks[task], task.result()
@@ -112,6 +107,6 @@ def _make(recipe: DataRecipe, module: str, numbers: list[int], workers: int) -> 
             raise
 
 
-def _work(module: str, recipe: DataRecipe, number: int) -> Arrays:
-    part: Arrays = importlib.import_module(module).generate_part(recipe, number)
-    return part
+def _work(recipe: DataRecipe, number: int) -> Arrays:
+    """In another process, which knows worlds by their names."""
+    return registry.get(recipe.scenario).generate_part(recipe, number)

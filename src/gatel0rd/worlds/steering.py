@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+ARROWS: Mapping[str, tuple[float, ...]] = {
+    "ArrowLeft": (-1.0, 0.0),
+    "ArrowRight": (1.0, 0.0),
+    "ArrowUp": (0.0, 1.0),
+    "ArrowDown": (0.0, -1.0),
+}
+"""Keys that move something in the plane."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Toggle:

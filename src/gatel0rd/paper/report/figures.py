@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 import numpy as np
 
 from gatel0rd.paper.records import Line
+from gatel0rd.worlds import registry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,14 +42,6 @@ STYLE: dict[Any, Any] = {
 }
 FORMATS = ("png", "svg")
 EVENT_COLORS = ("#e19c24", "#2f6fa7", "#6f9a3e", "#8569b0", "#c0392b")
-PANELS: dict[str, dict[str, tuple[int, ...]]] = {
-    "rrc": {"agent": (0, 1), "robot": (2, 3)},
-    "billiard": {"ball": (0, 1)},
-    "shepherd": {"agent": (0, 1), "cage": (2, 3), "sheep": (4, 5)},
-    "fetch": {"gripper": (0, 1, 2), "object": (3, 4, 5)},
-    "fetch-diverse": {"gripper": (0, 1, 2), "object": (3, 4, 5)},
-}
-"""Scenario -> things in it -> their columns among the observations."""
 POCKETS = np.array([(x, y) for x in (-0.9575, 0, 0.9575) for y in (-0.915, 0.915)]).T
 """Where the pool table's holes are in observations, [2, 6]."""
 
@@ -162,8 +155,7 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
 
     shown = [(line, sorted(line.records, key=lambda record: record.seed)[:max_seeds]) for line in lines]
     shown = [(line, records) for line, records in shown if records]
-    scenario = shown[0][1][0].run["scenario"] if shown else "rrc"
-    panels = PANELS[scenario]
+    panels = registry.get(shown[0][1][0].run["scenario"]).things if shown else ()
     depth = len(panels) + max((len(records) for _, records in shown), default=1)
     figure, grid = plt.subplots(
         depth,
@@ -175,7 +167,7 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
     )
     for column, (line, records) in enumerate(shown):
         first = records[0].content["measures"]["examples"][example]
-        for row, (name, dims) in enumerate(panels.items()):
+        for row, (name, dims) in enumerate(panels):
             _positions(grid[row][column], first, dims, name)
         grid[0][column].set_title(line.label, color=color_of(line, lines))
         for row in range(len(panels), depth):

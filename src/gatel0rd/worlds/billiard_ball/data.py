@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from gatel0rd.training.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.training.recipe import DataRecipe
-from gatel0rd.worlds.billiard_ball.env import HALF_SIZE, SPEEDS, Table, random_shots
+from gatel0rd.worlds.billiard_ball.dynamics import HALF_SIZE, SPEEDS, Table, random_shots
 
 BALLS_AT_ONCE = 64
 BATCHES_TO_TRY = 100
-"""A group that is still empty after so many batches is held to be impossible."""
+"""A group that is still empty after this many batches is held to be impossible."""
 WINDOWS = 3
 SPEED_GROUPS = 4
 GROUPS = WINDOWS * SPEED_GROUPS + WINDOWS + 1

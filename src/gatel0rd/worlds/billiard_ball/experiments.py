@@ -25,6 +25,7 @@ SCENARIO = Scenario(
     sampling_minimum=0.0,
     evaluations={"shots": {"test": ("shots", "test")}},
     validations={"shots": {"validation": ("shots", "validation")}},
+    epoch_shares={"demo": 0.03, "quick": 0.1},
 )
 
 

@@ -100,7 +100,7 @@ class Tracks:
 
 
 def play(
-    world: Placing,
+    task: Placing,
     policy: LearnedPolicy | None,
     config: ApexConfig,
     *,
@@ -119,54 +119,54 @@ def play(
     generators = generator.spawn(episodes)
     extra = 2 * config.rollouts if policy is None else 0
     search = replace(config.planner, samples=config.planner.samples + extra)
-    planner = ICEM(*world.bounds(), search, generator=generators)
-    before = world.simulated
-    world.reset(generators)
+    planner = ICEM(*task.bounds(), search, generator=generators)
+    before = task.simulated
+    task.reset(generators)
     rows = np.arange(episodes)
     moments: list[Moment] = []
     reached = np.full(episodes, -1)
-    for t in range(world.task.limit):
-        now = world.features(world.seen)
+    for t in range(task.limit):
+        now = task.features(task.seen)
         if policy is None:
-            advice = planner.plan(lambda sequences: world.cost(world.simulate(sequences), sequences))
+            advice = planner.plan(lambda sequences: task.cost(task.simulate(sequences), sequences))
         else:
             shape = (config.rollouts, search.horizon, 4)
             noise = np.stack([generator.normal(0, config.noise, shape) for generator in planner.generators])
             noise[:, 0] = 0
-            suggestions = world.follow(policy.act, noise)
+            suggestions = task.follow(policy.act, noise)
             start = planner.mean + trust * (suggestions[:, 0] - planner.mean)
-            objective = Guided(world, policy, config.guidance * trust)
+            objective = Guided(task, policy, config.guidance * trust)
             advice = planner.plan(objective, suggestions=suggestions, start=start)
         taken = advice
         if policy is not None and acts is not None:
             taken = np.where(acts[rows, None], policy.act(now), advice)
         moments.append(Moment(rows, now, advice, taken))
-        _, done = world.step(taken)
+        _, done = task.step(taken)
         reached[rows[done]] = t + 1
-        on_step(t + 1, world.task.limit)
+        on_step(t + 1, task.limit)
         if done.all():
             break
         rest = np.flatnonzero(~done)
         rows = rows[rest]
-        world.keep(rest)
+        task.keep(rest)
         planner.keep(rest)
-    return Tracks(moments, reached, world.simulated - before)
+    return Tracks(moments, reached, task.simulated - before)
 
 
 class Guided:
     """The task's cost of action sequences, plus how far they are from what the policy would do on the way."""
 
-    def __init__(self, world: Placing, policy: LearnedPolicy, guidance: float) -> None:
-        self.world, self.policy, self.guidance = world, policy, guidance
+    def __init__(self, task: Placing, policy: LearnedPolicy, guidance: float) -> None:
+        self.task, self.policy, self.guidance = task, policy, guidance
         self.weight: Array | None = None  # [E, 1], set by the first candidates of a step
 
     def __call__(self, sequences: Array) -> Array:
-        seen = self.world.look_ahead(sequences)
-        cost = self.world.cost(seen, sequences)  # gripper and object come first, as in observations
+        seen = self.task.look_ahead(sequences)
+        cost = self.task.cost(seen, sequences)  # gripper and object come first, as in observations
         # the state in which each action is taken: the present one, and all but the last that follow
-        present = np.broadcast_to(self.world.seen[:, None, None], (*seen.shape[:2], 1, seen.shape[-1]))
+        present = np.broadcast_to(self.task.seen[:, None, None], (*seen.shape[:2], 1, seen.shape[-1]))
         on_the_way = np.concatenate([present, seen[:, :, :-1]], axis=2)
-        advised = self.policy.act(self.world.features(on_the_way))
+        advised = self.policy.act(self.task.features(on_the_way))
         disagreement = np.square(sequences - advised).mean(axis=(2, 3))
         if self.weight is None:
             sane = np.isfinite(cost) & np.isfinite(disagreement)
@@ -180,13 +180,13 @@ class Guided:
 
 
 def follow_alone(
-    world: Placing, policy: LearnedPolicy, *, episodes: int, generator: np.random.Generator
+    task: Placing, policy: LearnedPolicy, *, episodes: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
     """Episodes of the policy without a planner: the step at which each goal was reached, -1 if never."""
-    world.reset(generator.spawn(episodes))
+    task.reset(generator.spawn(episodes))
     reached = np.full(episodes, -1)
-    for t in range(world.task.limit):
-        _, done = world.step(policy.act(world.features(world.seen)))
+    for t in range(task.limit):
+        _, done = task.step(policy.act(task.features(task.seen)))
         reached = np.where((reached < 0) & done, t + 1, reached)
     return reached
 
@@ -203,7 +203,7 @@ class Round:
 
 
 def train(
-    world: Placing,
+    task: Placing,
     config: ApexConfig,
     *,
     seed: int,
@@ -226,7 +226,7 @@ def train(
     for number in range(config.rounds):
         acts = np.arange(config.episodes) >= (config.episodes // 2 if len(inputs) else config.episodes)
         played = play(
-            world,
+            task,
             policy if len(inputs) else None,
             config,
             episodes=config.episodes,
@@ -237,8 +237,8 @@ def train(
         )
         more_inputs, more_targets = played.examples(acts | (played.reached >= 0))
         inputs, targets = np.concatenate([inputs, more_inputs]), np.concatenate([targets, more_targets])
-        policy, error = regress(*mirrored(inputs, targets), config, torch.Generator().manual_seed(seed))
-        alone = follow_alone(world, policy, episodes=tests, generator=np.random.default_rng([seed, 1]))
+        policy, error = regress(*mirror(inputs, targets), config, torch.Generator().manual_seed(seed))
+        alone = follow_alone(task, policy, episodes=tests, generator=np.random.default_rng([seed, 1]))
         trust = float((alone >= 0).mean())
         planned = float((played.reached[~acts] >= 0).mean())
         rounds.append(Round(planned, trust, error, len(inputs), played.simulated))
@@ -247,7 +247,7 @@ def train(
     return policy, rounds, tracks
 
 
-def mirrored(inputs: Array, targets: Array) -> tuple[Array, Array]:
+def mirror(inputs: Array, targets: Array) -> tuple[Array, Array]:
     """Examples and their mirror images, left-right, front-back and both: neither table nor gripper knows a difference.
 
     Shape: [N, F], [N, 4] -> [4·N, F], [4·N, 4].

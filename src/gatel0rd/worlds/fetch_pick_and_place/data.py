@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds.fetch_pick_and_place.simulation import Arm, body, sample_goal, sample_object
 
@@ -19,7 +20,7 @@ PART = 64
 KINDS = ("grasp", "push", "slide", "flick", "planned")
 SHARES = (0.4, 0.25, 0.2, 0.15, 0.0)
 PLANNED, PLANNED_PART, PLANNED_EVERY = 8, 10, 100
-"""Of every hundred parts of mixed episodes the tenth begins with so many that are planned by iCEM on the simulator,
+"""Of every hundred parts of mixed episodes the tenth begins with this many that are planned by iCEM on the simulator,
 which takes minutes."""
 EPISODE = 50
 GRASP_TIMES = {"train": (5, 5), "validation": (5, 5), "test": (5, 5), "generalization": (6, 10)}
@@ -34,7 +35,7 @@ LOST = 0.03
 REASONS = ("no grasp", "not centred", "moved before the grasp", "moved outside the gripper", "not lifted")
 """Why a window is left out."""
 MOST_TRIES = 200
-"""So many episodes in a row without a window that fits are held to mean that none ever will."""
+"""This many episodes in a row without a window that fits are held to mean that none ever will."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +49,9 @@ class Expert:
         noise: standard deviation of what is added to pulls, away from the object when it is to be grasped.
         hover: height above the object at which it is approached.
         depth: height of the gripper above the object's middle when it grasps or hits.
-        trigger: distance in x and y at which the fingers begin to close, while the gripper goes on to the middle.
+        trigger: distance in x and y at which the fingers begin to close, while the gripper moves on to the middle.
         distance: how far from the object a hit begins.
-        follow: steps that a slide or a flick goes on after the object was touched.
+        follow: steps that a slide or a flick continues after the object was touched.
         lift: upward pull of a flick.
         goal: where the object is to be brought, [3].
     """
@@ -88,8 +89,8 @@ def sample_expert(kind: str, generator: np.random.Generator, *, lifts: bool = Fa
     )
 
 
-def raised(point: Array, height: float) -> Array:
-    """A point so much higher. Shape: [3] -> [3]."""
+def lift(point: Array, height: float) -> Array:
+    """A point that is higher by ``height``. Shape: [3] -> [3]."""
     return np.array([point[0], point[1], point[2] + height])
 
 
@@ -116,14 +117,14 @@ class Play:
         offset = np.linalg.norm(gripper[:2] - thing[:2])
         if self.phase == 0 and offset < 0.04:
             self.phase = 1
-        hold = raised(thing, expert.depth)
+        hold = lift(thing, expert.depth)
         if self.phase == 1 and offset < expert.trigger and abs(gripper[2] - hold[2]) < 0.02:
             self.phase = 2
         if self.phase == 2 and all(touching):
             self.wait += 1
             self.phase = 3 if self.wait > 1 else 2
         if self.phase == 0:
-            return raised(thing, expert.hover), 1.0, bool(offset < 0.08)
+            return lift(thing, expert.hover), 1.0, bool(offset < 0.08)
         if self.phase < 3:
             return hold, 1.0 if self.phase == 1 else -1.0, True
         return expert.goal, -1.0, False
@@ -134,8 +135,8 @@ class Play:
         if self.direction is None:
             way = expert.goal[:2] - thing[:2]
             self.direction = np.append(way / max(float(np.linalg.norm(way)), 1e-6), 0.0)
-        behind = raised(thing - expert.distance * self.direction, expert.depth)
-        above = raised(behind, expert.hover)
+        behind = lift(thing - expert.distance * self.direction, expert.depth)
+        above = lift(behind, expert.hover)
         if self.phase == 0 and np.linalg.norm(gripper - above) < 0.02:
             self.phase = 1
         if self.phase == 1 and np.linalg.norm(gripper - behind) < 0.015:
@@ -151,9 +152,9 @@ class Play:
                 ahead = thing + 0.04 * self.direction
                 done = np.dot(expert.goal[:2] - thing[:2], self.direction[:2]) < 0.01
                 return (gripper if done else np.append(ahead[:2], behind[2])), -1.0, False
-            far = raised(gripper + self.direction, expert.lift * any(touching))
+            far = lift(gripper + self.direction, expert.lift * any(touching))
             return far, -1.0, False
-        return raised(above, 0.05), -1.0, False
+        return lift(above, 0.05), -1.0, False
 
 
 class Episode(NamedTuple):
@@ -164,7 +165,7 @@ class Episode(NamedTuple):
     touching: NDArray[np.bool_]
 
     def cut(self, first: int, steps: int) -> Episode:
-        """A window of so many steps."""
+        """A window of ``steps`` steps."""
         here = slice(first, first + steps)
         return Episode(self.observations[here], self.actions[here], self.touching[here])
 
@@ -177,7 +178,7 @@ def play(
     steps: int = EPISODE,
     after_grasp: int | None = None,
 ) -> Episode:
-    """One episode, with so many observations from the grasp on; all if not given."""
+    """One episode, with ``after_grasp`` observations from the grasp on; all if not given."""
     arm.reset(sample_object(generator))
     course = Play(expert, generator)
     observations, actions = np.empty((steps, 11)), np.empty((steps, 4))
@@ -186,14 +187,14 @@ def play(
         observations[t], touching[t] = arm.observe(), arm.touching()
         actions[t] = course.act(observations[t], tuple(touching[t]))
         if after_grasp is not None:
-            grasp = first_true(grasped(observations[: t + 1], touching[: t + 1]))
+            grasp = first_true(is_grasped(observations[: t + 1], touching[: t + 1]))
             if grasp >= 0 and t + 1 == grasp + after_grasp:
                 return Episode(observations, actions, touching).cut(0, t + 1)
         arm.step(actions[t].astype(np.float32))
     return Episode(observations, actions, touching)
 
 
-def grasped(observations: NDArray[np.floating], touching: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def is_grasped(observations: NDArray[np.floating], touching: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether both fingers touch the object, and it is between them. Shape: [..., 11], [..., 2] -> [...]."""
     between = np.linalg.norm(observations[..., 6:9], axis=-1) < LOST
     held: NDArray[np.bool_] = touching.all(axis=-1) & between
@@ -210,6 +211,14 @@ def reject_rates(labels: dict[str, NDArray[Any]]) -> dict[str, float]:
     tried = int(labels["tried"].sum())
     counts = zip(REASONS, labels["rejected"].sum(axis=0), strict=True)
     return {reason: int(count) / tried for reason, count in counts if count}
+
+
+def describe_rejected(data: Dataset) -> str | None:
+    """How many of the tried episodes fit, and why the others do not; None if all fit."""
+    if not data.labels["rejected"].any():
+        return None
+    reasons = ", ".join(f"{name} {rate:.1%}" for name, rate in reject_rates(data.labels).items())
+    return f"{data.recipe.sequences / data.labels['tried'].sum():.1%} of the episodes fit; {reasons}"
 
 
 def why_rejected(window: Episode, grasp: int) -> str | None:
@@ -257,7 +266,7 @@ def generate_part(recipe: DataRecipe, number: int) -> Rows:
     windows, kinds, rejected = zip(*rows, strict=True)
     observations = np.stack([window.observations for window in windows]).astype(np.float32)
     touching = np.stack([window.touching for window in windows])
-    held = grasped(observations, touching)
+    held = is_grasped(observations, touching)
     steps = np.linalg.norm(np.diff(observations[:, :, 3:6], axis=1), axis=-1)
     return {
         "observations": observations,
@@ -308,7 +317,7 @@ def _windows(recipe: DataRecipe, count: int, generator: np.random.Generator) -> 
         at = int(generator.integers(earliest, latest + 1))
         expert = sample_expert("grasp", generator, lifts=True)
         found = play(arm, expert, generator, steps=EPISODE + recipe.steps, after_grasp=recipe.steps - at)
-        first = first_true(grasped(found.observations, found.touching)) - at
+        first = first_true(is_grasped(found.observations, found.touching)) - at
         whole = first >= 0 and len(found.actions) >= first + recipe.steps
         window = found.cut(first, recipe.steps)
         reason = why_rejected(window, at) if whole else "no grasp"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.worlds.drawing import OVERSAMPLING, Array, Picture, scaled_down
+from gatel0rd.worlds.drawing import OVERSAMPLING, Array, Picture, scale_down
 from gatel0rd.worlds.fetch_pick_and_place.simulation import body, import_mujoco
 
 ASPECT = 1.35
@@ -122,7 +122,7 @@ def draw_arm(data: Any, height: int, *, goal: Array | None = None, trails: Seque
         (x, y), far = project(goal, size)
         radius = 0.02 * FOCUS * size / far
         draw.ellipse([x - radius, y - radius, x + radius, y + radius], outline=GOAL, width=max(2, size // 120))
-    return scaled_down(image)
+    return scale_down(image)
 
 
 class _Pose(NamedTuple):
@@ -171,3 +171,14 @@ def pose(observation: Array) -> Any:
         data.qpos[addresses] += np.clip(step, -0.2, 0.2)
     mujoco.mj_forward(model, data)
     return data
+
+
+def draw_history(history: Array, height: int, *, trail_from: int = 0) -> Picture:
+    """The arm as observations up to now tell it, in a pose that brings the gripper there.
+
+    Args:
+        history: observations [t, 11].
+        trail_from: when the drawn trails begin.
+    """
+    trails = [history[trail_from:, :3], history[trail_from:, 3:6]]
+    return draw_arm(pose(history[-1]), height, trails=trails)

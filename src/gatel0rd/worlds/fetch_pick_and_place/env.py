@@ -7,17 +7,11 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from gatel0rd.worlds.drawing import Array, DrawnEnv, Picture, check_options, finite_action
+from gatel0rd.worlds.drawing import Array, Picture
+from gatel0rd.worlds.environment import DrawnEnv, check_action, check_options
+from gatel0rd.worlds.fetch_pick_and_place import FetchWorld
+from gatel0rd.worlds.fetch_pick_and_place.drawing import draw_arm
 from gatel0rd.worlds.fetch_pick_and_place.simulation import SUCCESS_DISTANCE, Arm, body, sample_goal, sample_object
-
-ACTION_NAMES = ("pull_x", "pull_y", "pull_z", "fingers")
-OBSERVATION_NAMES = (
-    *(f"gripper_{axis}" for axis in "xyz"),
-    *(f"object_{axis}" for axis in "xyz"),
-    *(f"relative_{axis}" for axis in "xyz"),
-    "right_finger",
-    "left_finger",
-)
 
 
 class FetchPickAndPlace(DrawnEnv):
@@ -28,7 +22,7 @@ class FetchPickAndPlace(DrawnEnv):
     Observation: gripper (3), object (3), the object relative to the gripper (3), right and left finger; in metres.
     Action: pull of the gripper (3) and of its fingers (positive: open), each in [-1, 1]. Reward: 0 while the object is
     within 5 cm of the goal, else -1. ``info``: ``goal``, ``is_success``, ``touching`` (right and left finger). An
-    episode goes on until its time limit.
+    episode lasts until its time limit.
 
     Args:
         render_mode: ``rgb_array`` or ``human``. Pictures are drawn by ourselves, so that no graphics driver is needed.
@@ -40,7 +34,7 @@ class FetchPickAndPlace(DrawnEnv):
     def __init__(self, *, render_mode: str | None = None, render_size: int = 320) -> None:
         super().__init__(render_mode=render_mode, render_size=render_size)
         self._arm = Arm()
-        size = len(OBSERVATION_NAMES)
+        size = len(FetchWorld.observation_names)
         self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float64)
         self.action_space = spaces.Box(-1.0, 1.0, (4,), np.float64)
         self._goal = body().gripper.copy()
@@ -56,7 +50,7 @@ class FetchPickAndPlace(DrawnEnv):
         return self._arm.observe(), self._info()
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        self._arm.step(finite_action(action, 4))
+        self._arm.step(check_action(action, 4))
         info = self._info()
         self._show()
         return self._arm.observe(), 0.0 if info["is_success"] else -1.0, False, False, info
@@ -67,8 +61,6 @@ class FetchPickAndPlace(DrawnEnv):
         return {"goal": self._goal.copy(), "is_success": near, "touching": self._arm.touching()}
 
     def _draw(self) -> Picture:
-        from gatel0rd.worlds.fetch_pick_and_place.drawing import draw_arm
-
         return draw_arm(self._arm.data, self.render_size, goal=self._goal)
 
 
@@ -77,17 +69,3 @@ def _point(value: Any, size: int, name: str) -> Array:
     if point.shape != (size,) or not np.isfinite(point).all():
         raise ValueError(f"{name} is {value}; expected {size} finite numbers, in metres")
     return point
-
-
-def picture(history: Array, height: int, *, enlarged: float = 1.0, trail_from: int = 0) -> Picture:
-    """The arm as observations up to now tell it, in a pose that brings the gripper there.
-
-    Args:
-        history: observations [t, 11].
-        enlarged: nothing here has a radius.
-        trail_from: when the drawn trails begin.
-    """
-    from gatel0rd.worlds.fetch_pick_and_place.drawing import draw_arm, pose
-
-    trails = [history[trail_from:, :3], history[trail_from:, 3:6]]
-    return draw_arm(pose(history[-1]), height, trails=trails)

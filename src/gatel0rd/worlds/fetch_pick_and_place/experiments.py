@@ -32,6 +32,7 @@ SCENARIO = Scenario(
     sampling_minimum=0.05,
     evaluations={"grasps": {"test": ("grasps", "test"), "generalization": ("grasps", "generalization")}},
     validations={"grasps": {"validation": ("grasps", "validation")}},
+    sequence_limits={"smoke": 32},
 )
 """Reach-grasp-lift sequences, in training always grasped at step 5."""
 
@@ -45,6 +46,8 @@ DIVERSE = Scenario(
     sampling_minimum=0.05,
     evaluations={"mixed": {"test": ("mixed", "test")}},
     validations={"mixed": {"validation": ("mixed", "validation")}},
+    epoch_shares={"quick": 0.1},
+    sequence_limits={"smoke": 32, "demo": 640, "quick": 3200},
 )
 """All ways of moving the object."""
 

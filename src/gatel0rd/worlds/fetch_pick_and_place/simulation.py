@@ -229,7 +229,7 @@ class Arms:
         return after[:, -1], self.body.see(after[:, -1], sensed[:, -1])
 
 
-def observed(seen: Array) -> Array:
+def to_observation(seen: Array) -> Array:
     """The paper's observation of what :class:`Arms` see. Shape: [..., 21] -> [..., 11]."""
     gripper, thing = seen[..., :3], seen[..., 3:6]
     return np.concatenate([gripper, thing, thing - gripper, seen[..., 6:8]], axis=-1)

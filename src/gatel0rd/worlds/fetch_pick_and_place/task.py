@@ -1,4 +1,4 @@
-"""Fetch Pick&Place as a world to plan in, many arms side by side, and the policy's view of it."""
+"""Fetch Pick&Place as a control problem, many arms side by side, and the policy's view of it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from gatel0rd.planning.icem import ICEM, ICEMConfig
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import Flags, Task, World
+from gatel0rd.planning.tasks import ControlTask, Flags
 from gatel0rd.worlds.fetch_pick_and_place.simulation import (
     SUCCESS_DISTANCE,
     Arm,
     Arms,
-    observed,
     sample_goal,
     sample_object,
+    to_observation,
 )
 
 Policy = Callable[[Array], Array]
@@ -39,37 +39,38 @@ def plan_sequences(
     Each sequence: observations [T, 11], actions [T, 4], and which finger touches the object [T, 2].
     """
     generators = generator.spawn(count)
-    world = Placing(threads=1)
-    world.reset(generators)
+    task = Placing(threads=1)
+    task.reset(generators)
     arms = [Arm() for _ in range(count)]
-    for arm, state in zip(arms, world.states, strict=True):
+    for arm, state in zip(arms, task.states, strict=True):
         arm.put(state)
-    planner = ICEM(*world.bounds(), search or SMALL_BUDGET, generator=generators)
+    planner = ICEM(*task.bounds(), search or SMALL_BUDGET, generator=generators)
     observations, actions = np.empty((count, steps, 11)), np.empty((count, steps, 4))
     touching = np.empty((count, steps, 2), dtype=bool)
     for t in range(steps):
         for row, arm in enumerate(arms):
             observations[row, t], touching[row, t] = arm.observe(), arm.touching()
-        chosen = planner.plan(lambda sequences: world.cost(world.simulate(sequences), sequences))
+        chosen = planner.plan(lambda sequences: task.cost(task.simulate(sequences), sequences))
         actions[:, t] = chosen.astype(np.float32)
         for row, arm in enumerate(arms):
             arm.step(actions[row, t].astype(np.float32))
-        world.states, world.seen = (np.stack(parts) for parts in zip(*(arm.take() for arm in arms), strict=True))
-        slow = np.linalg.norm(world.seen[:, 11:14], axis=-1) < SLOW
-        for place in np.flatnonzero(world.near() & slow):
-            world.goals[place] = sample_goal(generators[place])
+        task.states, task.seen = (np.stack(parts) for parts in zip(*(arm.take() for arm in arms), strict=True))
+        slow = np.linalg.norm(task.seen[:, 11:14], axis=-1) < SLOW
+        for place in np.flatnonzero(task.near() & slow):
+            task.goals[place] = sample_goal(generators[place])
     return list(zip(observations, actions, touching, strict=True))
 
 
-class Placing(World):
+class Placing(ControlTask):
     """Bring the object to the goal, with the simulator itself on all cores as the model.
 
     The cost is the distance of object and goal, plus half the distance of gripper and object, summed over the horizon;
-    the goal is reached when the object has been within 5 cm of it for five steps in a row: who flicks it past has not
-    placed it.
+    the goal is reached when the object has been within 5 cm of it for five steps in a row: flicking it past is
+    not placing it.
     """
 
-    task = Task(name="fetch", horizon=10, limit=50, idle=(0.0, 0.0, 0.0, 0.0))
+    name = "fetch"
+    horizon, limit, idle = 10, 50, (0.0, 0.0, 0.0, 0.0)
     closeness = 0.5
     """Weight of the distance of gripper and object."""
 
@@ -87,12 +88,12 @@ class Placing(World):
         self.goals = np.stack([sample_goal(generator) for generator in generators])
         self.states, self.seen = self.arms.begin(places)
         self.held = np.zeros(len(places), dtype=np.int64)
-        return observed(self.seen)
+        return to_observation(self.seen)
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
         self.states, self.seen = self._step(self.states, self.seen, np.clip(actions, -1, 1))
         self.held = np.where(self.near(), self.held + 1, 0)
-        return observed(self.seen), self.held >= HELD
+        return to_observation(self.seen), self.held >= HELD
 
     def near(self) -> Flags:
         """Which objects are at their goal now, [E]."""
@@ -104,7 +105,7 @@ class Placing(World):
         self.held = self.held[rows]
 
     def simulate(self, sequences: Array) -> Array:
-        return observed(self.look_ahead(sequences))
+        return to_observation(self.look_ahead(sequences))
 
     def look_ahead(self, sequences: Array) -> Array:
         """Everything that would be seen. Shape: [E, N, T, A] -> [E, N, T, 21]."""

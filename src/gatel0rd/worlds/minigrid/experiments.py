@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.worlds.claims import Claim, Less, Of, Times, similar
-from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant, View
+from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant, Suite, View
 
+SUITE = Suite(name="minigrid", title="MiniGrid")
 GATEL0RD = AgentVariant(
     name="gatel0rd", label="GateL0RD", cell=CellConfig(name="gatel0rd", hidden_size=64), sparsity_weight=0.01
 )
@@ -52,6 +53,7 @@ def _task(
                 tests=(Less(Of("lstm", "mean success"), Of("gatel0rd", "mean success")),),
             ),
         ),
+        scenario=SUITE,
         environment=full_name,
         transfers=tuple(f"MiniGrid-{transfer}-v0" for transfer in transfers),
         frames=frames,
@@ -83,6 +85,7 @@ def _transfer(name: str, small: AgentExperiment, title: str, figures: tuple[str,
                 tests=similar("gatel0rd", "lstm", f"{small.environment}.success", 1.0, more=0.1),
             ),
         ),
+        scenario=SUITE,
         environment=small.environment,
         transfers=small.transfers,
         frames=small.frames,

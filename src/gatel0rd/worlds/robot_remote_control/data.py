@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gatel0rd.training.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.training.recipe import DataRecipe
-from gatel0rd.worlds.robot_remote_control.env import transition
+from gatel0rd.worlds.robot_remote_control.dynamics import transition
 
 ROLLOUTS_AT_ONCE = 16384
 SMALLEST_FACTOR = 0.0001

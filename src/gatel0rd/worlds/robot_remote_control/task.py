@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import Flags, Task, World, lengths
-from gatel0rd.worlds.robot_remote_control import env as rooms
+from gatel0rd.planning.tasks import ControlTask, Flags, lengths
+from gatel0rd.worlds.robot_remote_control import dynamics as rooms
 
 
-class RemoteControl(World):
+class RemoteControl(ControlTask):
     """Move the robot to the goal, which takes the agent to the computer first. Radii are 1.5 times the data's."""
 
-    task = Task(name="rrc", horizon=50, limit=50, idle=(0.0, 0.0))
+    name = "rrc"
+    horizon, limit, idle = 50, 50, (0.0, 0.0)
     enlarged = 1.5
     radius = enlarged * rooms.CONTROL_RADIUS
     goal = rooms.GOAL - rooms.ROOM_SHIFT

@@ -9,11 +9,20 @@ from numpy.typing import NDArray
 
 from gatel0rd.training.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.training.recipe import DataRecipe
-from gatel0rd.worlds.shepherd.env import HIGHEST, LOWEST, World, observe, rules_of, sample_sheep, start, transition
+from gatel0rd.worlds.shepherd.dynamics import (
+    HIGHEST,
+    LOWEST,
+    ShepherdState,
+    observe,
+    rules_of,
+    sample_sheep,
+    start,
+    transition,
+)
 
 ROLLOUTS_AT_ONCE = 16384
 BATCHES_TO_TRY = 20
-"""A quarter that is still empty after so many batches is held to be impossible."""
+"""A quarter that is still empty after this many batches is held to be impossible."""
 GRASP_FLIP = 0.1
 CLOSED_UNTIL, OPEN_FROM = 0.3, 0.7
 """Shares of the sequence at which the gate is still closed, and open, if it is to open."""
@@ -70,16 +79,16 @@ def sample_actions(count: int, steps: int, favoured: float, generator: np.random
     return actions
 
 
-def rollouts(world: World, actions: NDArray[np.float32], mask: tuple[float, float]) -> Rollouts:
-    """Run worlds from their starts. Shape: world [N], actions [N, T, 3]."""
+def rollouts(state: ShepherdState, actions: NDArray[np.float32], mask: tuple[float, float]) -> Rollouts:
+    """Run meadows from their starts. Shape: state [N], actions [N, T, 3]."""
     count, steps = actions.shape[:2]
     observations = np.empty((count, steps, 7), dtype=np.float32)
     hidden, gate_open, carried, caught = flags = np.empty((4, count, steps), dtype=bool)
-    velocity = world.velocity.astype(np.float32)
+    velocity = state.velocity.astype(np.float32)
     for t in range(steps):
-        observations[:, t] = observe(world, mask)
-        flags[:, :, t] = world.hidden, world.gate_open, world.carried, world.caught
-        world = transition(world, actions[:, t].astype(np.float64))
+        observations[:, t] = observe(state, mask)
+        flags[:, :, t] = state.hidden, state.gate_open, state.carried, state.caught
+        state = transition(state, actions[:, t].astype(np.float64))
     return Rollouts(observations, actions, velocity, hidden, gate_open, carried, caught)
 
 
@@ -124,9 +133,9 @@ def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Datase
             x = generator.uniform(kind.left, kind.right, ROLLOUTS_AT_ONCE)
             y = generator.uniform(LOWEST[1], HIGHEST[1], ROLLOUTS_AT_ONCE)
             agent = np.clip(np.stack([x, y], axis=-1), LOWEST, HIGHEST)
-            world = start(agent, *sample_sheep(generator, rules, (ROLLOUTS_AT_ONCE,)))
+            state = start(agent, *sample_sheep(generator, rules, (ROLLOUTS_AT_ONCE,)))
             actions = sample_actions(ROLLOUTS_AT_ONCE, recipe.steps, favoured, generator)
-            found = rollouts(world, actions, rules.mask)
+            found = rollouts(state, actions, rules.mask)
             quarters = quarters_of(kind, found)
             batches += 1
             for quarter in kind.quarters:

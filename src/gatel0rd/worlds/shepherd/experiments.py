@@ -18,6 +18,7 @@ SCENARIO = Scenario(
     step_seconds={"gatel0rd": 0.0075, "lstm": 0.0075, "gru": 0.0070, "elman": 0.0060, "clockwork": 0.0065},
     sampling_minimum=0.05,
     episode_seconds=1.2,
+    epoch_shares={"demo": 0.015, "quick": 0.05},
     evaluations={"random": {"test": ("random", "test")}},
     validations={"random": {"validation": ("random", "validation")}},
 )

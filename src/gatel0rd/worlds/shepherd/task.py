@@ -8,15 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import Flags, Task, World, lengths
+from gatel0rd.planning.tasks import ControlTask, Flags, lengths
 from gatel0rd.training.recipe import Preset
-from gatel0rd.worlds.shepherd import env as shepherd
+from gatel0rd.worlds.shepherd import ShepherdWorld
+from gatel0rd.worlds.shepherd import dynamics as shepherd
 
 
-class Herding(World):
+class Herding(ControlTask):
     """Place the cage, open the gate, have the sheep caught. Radii are 1.5 times the data's (1.2 in ``reference``)."""
 
-    task = Task(name="shepherd", horizon=100, limit=60, idle=(0.0, 0.0, 1.0))
+    name = "shepherd"
+    horizon, limit, idle = 100, 60, (0.0, 0.0, 1.0)
     far = 2.0
     """The cost of a sheep that is out of reach."""
 
@@ -31,23 +33,23 @@ class Herding(World):
         lowest, highest = shepherd.LOWEST[1], shepherd.HIGHEST[1]
         agent = np.array([(shepherd.START_X, generator.uniform(lowest, highest)) for generator in generators])
         sheep = zip(*(shepherd.sample_sheep(generator, self.rules) for generator in generators), strict=True)
-        self.world = shepherd.start(agent, *map(np.stack, sheep))
-        return shepherd.observe(self.world, self.rules.mask)
+        self.state = shepherd.start(agent, *map(np.stack, sheep))
+        return shepherd.observe(self.state, self.rules.mask)
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
-        self.world = self._next(self.world, np.clip(actions, -1, 1))
-        return shepherd.observe(self.world, self.rules.mask), self.world.caught
+        self.state = self._next(self.state, np.clip(actions, -1, 1))
+        return shepherd.observe(self.state, self.rules.mask), self.state.caught
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        self.world = shepherd.World._make(part[rows] for part in self.world)
+        self.state = shepherd.ShepherdState._make(part[rows] for part in self.state)
 
     def simulate(self, sequences: Array) -> Array:
         episodes, count, steps, _ = sequences.shape
-        world = shepherd.World._make(np.repeat(part[:, None], count, axis=1) for part in self.world)
-        observations = np.empty((episodes, count, steps, len(shepherd.OBSERVATION_NAMES)))
+        state = shepherd.ShepherdState._make(np.repeat(part[:, None], count, axis=1) for part in self.state)
+        observations = np.empty((episodes, count, steps, len(ShepherdWorld.observation_names)))
         for t in range(steps):
-            world = self._next(world, sequences[:, :, t])
-            observations[:, :, t] = shepherd.observe(world, self.rules.mask)
+            state = self._next(state, sequences[:, :, t])
+            observations[:, :, t] = shepherd.observe(state, self.rules.mask)
         return observations
 
     def cost(self, observations: Array, actions: Array) -> Array:
@@ -61,5 +63,5 @@ class Herding(World):
         total: Array = np.where(out_of_reach, self.far, distance).sum(axis=-1)
         return total
 
-    def _next(self, world: shepherd.World, actions: Array) -> shepherd.World:
-        return shepherd.transition(world, actions, self.lever_radius, self.cage_radius)
+    def _next(self, state: shepherd.ShepherdState, actions: Array) -> shepherd.ShepherdState:
+        return shepherd.transition(state, actions, self.lever_radius, self.cage_radius)
