@@ -14,8 +14,9 @@ from pathlib import Path
 import torch
 
 from gatel0rd.files import write_json
-from gatel0rd.paper.execute import code_commit
-from gatel0rd.paper.plan import RunConfig, find, plan
+from gatel0rd.paper.plan import find, plan
+from gatel0rd.paper.provenance import code_commit
+from gatel0rd.paper.world_model_run import WorldModelRun
 from gatel0rd.recordings import from_arrays
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit
@@ -38,7 +39,7 @@ def main() -> None:
         if given.only and not experiment.startswith(given.only):
             continue
         (run,) = plan(find(experiment), profile="paper", seeds=[0], cells=["gatel0rd"])[:1]
-        assert isinstance(run, RunConfig)
+        assert isinstance(run, WorldModelRun)
         data = obtain(run.train_data, given.data)
         recordings = from_arrays(list(data.observations), list(data.actions))
         scaled = weight / float(recordings.observations.var(axis=0).mean())

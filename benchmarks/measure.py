@@ -15,8 +15,7 @@ from typing import Any
 
 from gatel0rd.engine import status
 from gatel0rd.files import write_json
-from gatel0rd.paper.execute import code_commit
-from gatel0rd.paper.records import processor
+from gatel0rd.paper.provenance import code_commit, processor
 
 Work = Callable[[], object]
 """One turn of a candidate."""

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from gatel0rd.models.config import WorldModelConfig
-from gatel0rd.paper.plan import RunConfig, find, plan
+from gatel0rd.paper.plan import find, plan
+from gatel0rd.paper.world_model_run import WorldModelRun
 from gatel0rd.training.config import TrainConfig
 
 EXPERIMENTS = ("billiard/scheduled-sampling", "rrc/generalization", "shepherd/prediction")
@@ -31,7 +32,7 @@ def paper_sizes(cell: str = "gatel0rd") -> tuple[Size, ...]:
     sizes = []
     for experiment in EXPERIMENTS:
         run = plan(find(experiment), profile="paper", seeds=[0], cells=[cell])[0]
-        assert isinstance(run, RunConfig)
+        assert isinstance(run, WorldModelRun)
         # the first observation is given, so that one step less is predicted
         sizes.append(Size(run.scenario, run.model, run.train_data.steps - 1))
     return tuple(sizes)

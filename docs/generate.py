@@ -13,8 +13,9 @@ from gatel0rd.paper.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scen
 from gatel0rd.paper.plan import experiments, plan_together
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.records import load_records
-from gatel0rd.paper.report.answers import how_many_hold, make_report, verdicts, verdicts_markdown
-from gatel0rd.paper.report.page import Judged
+from gatel0rd.paper.report.judge import Judged, count_words, judge_all
+from gatel0rd.paper.report.make import make_report
+from gatel0rd.paper.report.page import verdicts_markdown
 from gatel0rd.worlds import registry
 
 DOCS = Path(__file__).parent
@@ -45,7 +46,7 @@ def verdicts_in_short(judged: Sequence[Judged]) -> str:
         for claim in decided
     ]
     head = ["| where | the paper's claim | verdict | seeds and scale |", "| --- | --- | --- | --- |"]
-    return f"**{how_many_hold(judged)}** Those that are decided:\n\n" + "\n".join(head + rows)
+    return f"**{count_words(judged)}** Those that are decided:\n\n" + "\n".join(head + rows)
 
 
 def experiments_page() -> str:
@@ -165,7 +166,7 @@ def main() -> None:
     make_report([RESULTS], fresh, illustrated=list(ILLUSTRATIONS), light=RESULTS / "report.html")
     shutil.rmtree(report, ignore_errors=True)
     fresh.rename(report)
-    judged = verdicts(list(experiments().values()), load_records([RESULTS]))
+    judged = judge_all(list(experiments().values()), load_records([RESULTS]))
     fill(DOCS.parent / "README.md", "verdicts", verdicts_in_short(judged))
     fill(RESULTS / "README.md", "verdicts", verdicts_markdown(judged))
     for experiment, profile, view in PICTURES:

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from gatel0rd.cli.main import main
-from gatel0rd.config import from_json
-from gatel0rd.paper.agents import AgentRun
-from gatel0rd.paper.plan import RunConfig, experiments
+from gatel0rd.paper.plan import experiments
 from gatel0rd.paper.records import load_records
-from gatel0rd.paper.report.answers import make_report, verdicts, verdicts_markdown
+from gatel0rd.paper.report.judge import judge_all
+from gatel0rd.paper.report.make import make_report
+from gatel0rd.paper.report.page import verdicts_markdown
+from gatel0rd.paper.schema import KINDS, parse_run
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -89,7 +90,7 @@ def test_the_generated_page_of_experiments_is_up_to_date():
 @pytest.mark.slow
 def test_the_verdicts_in_the_readmes_are_those_of_the_records():
     generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
-    judged = verdicts(list(experiments().values()), load_records([ROOT / "results"]))
+    judged = judge_all(list(experiments().values()), load_records([ROOT / "results"]))
     assert generate["verdicts_in_short"](judged).strip() in (ROOT / "README.md").read_text(), "run `make docs`"
     assert verdicts_markdown(judged).strip() in (ROOT / "results" / "README.md").read_text(), "run `make docs`"
     assert generate["costs_table"]() in (ROOT / "docs" / "guides" / "cluster.md").read_text(), "run `make docs`"
@@ -120,7 +121,7 @@ def test_the_committed_records_make_a_report(tmp_path):
     shown = ("rrc/planning", "shepherd/planning", "billiard/gating", "fetch/gating")  # make docs shows all
     page = make_report([ROOT / "results"], tmp_path, shown).read_text()
     for record in load_records([ROOT / "results"]):
-        run = from_json(AgentRun if "frames" in record.run else RunConfig, record.run)
+        run = parse_run(record.content, record.path, KINDS[record.kind])
         assert record.path.parent.name == run.directory_name.partition("/")[2] and record.group == run.group
     for scenario in ("Robot Remote Control", "Billiard Ball", "Shepherd", "Fetch Pick&amp;Place"):
         assert scenario in page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 T = TypeVar("T")
 
@@ -19,9 +19,10 @@ def to_json(config: Any) -> dict[str, Any]:
 def from_json(kind: type[T], plain: dict[str, Any]) -> T:
     """A configuration from :func:`to_json`'s data; unknown or missing fields are an error."""
     hints = get_type_hints(kind)
-    unknown = set(plain) - set(hints)
+    known = [field.name for field in dataclasses.fields(cast(Any, kind))]
+    unknown = set(plain) - set(known)
     if unknown:
-        raise ValueError(f"{kind.__name__} has no field {', '.join(sorted(unknown))}; it has {', '.join(hints)}")
+        raise ValueError(f"{kind.__name__} has no field {', '.join(sorted(unknown))}; it has {', '.join(known)}")
     values: dict[str, Any] = {}
     for name, value in plain.items():
         hint = hints[name]
@@ -35,17 +36,11 @@ def from_json(kind: type[T], plain: dict[str, Any]) -> T:
     return kind(**values)
 
 
-def _without_defaults(config: Any) -> Any:
-    if dataclasses.is_dataclass(config):
-        fields = {field.name: (getattr(config, field.name), field.default) for field in dataclasses.fields(config)}
-        return {name: _without_defaults(value) for name, (value, default) in fields.items() if value != default}
-    return [_without_defaults(entry) for entry in config] if isinstance(config, tuple) else config
-
-
 def content_hash(config: Any) -> str:
-    """Ten hexadecimal digits that name a configuration by its content.
+    """Ten hexadecimal digits that name a configuration, or plain JSON data, by its whole content.
 
-    Fields that have their default value do not count, so that a new option leaves old names as they are.
+    Fields at their default value count too: who changes a default changes the name.
     """
-    canonical = json.dumps(_without_defaults(config), sort_keys=True, separators=(",", ":"))
+    plain = to_json(config) if dataclasses.is_dataclass(config) else config
+    canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:10]

@@ -13,12 +13,13 @@ from gatel0rd.cli.main import main
 from gatel0rd.config import from_json, to_json
 from gatel0rd.files import FileError
 from gatel0rd.models.io import load_agent
-from gatel0rd.paper.agents import AgentRun
-from gatel0rd.paper.execute_agent import evaluate_agent, execute_agent, learning_curves, plan_single
+from gatel0rd.paper.agent_run import AgentRun, learning_curves
+from gatel0rd.paper.agent_trials import evaluate_agent, plan_own_agent
+from gatel0rd.paper.executors.base import Work
 from gatel0rd.paper.executors.config import ExecutorConfig
-from gatel0rd.paper.executors.local import Work, remaining_seconds, run_all
+from gatel0rd.paper.executors.coordinator import run_all
 from gatel0rd.paper.plan import find, plan
-from gatel0rd.paper.report.answers import make_report
+from gatel0rd.paper.report.make import make_report
 from gatel0rd.worlds.minigrid.experiments import EXPERIMENTS
 
 pytest.importorskip("minigrid")
@@ -61,10 +62,10 @@ def test_every_experiment_runs_and_reports(experiment_id, preset, out, monkeypat
     monkeypatch.setattr("gatel0rd.training.ppo.evaluation.ENVIRONMENTS_AT_ONCE", 2)
     runs = plan(experiment, profile="smoke", seeds=[0], preset=preset)
     work, display = Work(out=out), Silent()
-    missing = [run for run in runs if remaining_seconds(run, work) > 0]
+    missing = [run for run in runs if work.remaining_seconds(run) > 0]
     assert run_all(missing, work, executor=ExecutorConfig(workers=1), display=display) == []
     assert all(error is None for error in display.ends.values())
-    assert not any(remaining_seconds(run, work) for run in runs)
+    assert not any(work.remaining_seconds(run) for run in runs)
     for run in runs:
         directory = out / run.directory_name
         record = json.loads((directory / "record.json").read_text())
@@ -100,7 +101,7 @@ def test_zero_shot_experiments_share_the_runs_of_the_small_environments():
 
 def test_frames_and_epochs_are_not_mixed_up():
     runs = plan(find("minigrid/doorkey"), profile="quick", seeds=[3], frames=5000, cells=["lstm"])
-    assert [(run.frames, run.length, run.profile) for run in runs] == [(5000, 6144, "quick, 5000 frames")]
+    assert [(run.frames, run.length, run.scale.words) for run in runs] == [(5000, 6144, "quick, 5000 frames")]
     with pytest.raises(ValueError, match="minigrid/doorkey is not counted in epochs; give the number of frames"):
         plan(find("minigrid/doorkey"), profile="quick", seeds=[0], epochs=5)
     with pytest.raises(ValueError, match="rrc/gating is not counted in frames; give the number of epochs"):
@@ -182,26 +183,26 @@ def test_training_again_keeps_what_is_finished_and_refuses_what_differs(trained,
     assert (trained / "record.json").stat().st_mtime_ns == before
     with pytest.raises(SystemExit):
         main([*words, "--seed", "1"])
-    run = plan_single("MiniGrid-Empty-5x5-v0", "none", frames=2048, seed=0, backend="gymnasium")
-    assert run.memory_name == "none" and run.ppo.sparsity_weight == 0
+    run = plan_own_agent("MiniGrid-Empty-5x5-v0", "none", frames=2048, seed=0, backend="gymnasium")
+    assert run.network == "none" and run.ppo.sparsity_weight == 0
     (tmp_path / "half").mkdir()
     written = json.dumps(to_json(replace(run, seed=3)))
     (tmp_path / "half" / "config.json").write_text(written)
     with pytest.raises(FileError, match="unfinished run; continue it with --resume"):
-        execute_agent(run, tmp_path / "half")
+        run.execute(tmp_path, directory=tmp_path / "half")
     with pytest.raises(FileError, match="unfinished run with another seed; give the same"):
-        execute_agent(run, tmp_path / "half", resume=True)
+        run.execute(tmp_path, directory=tmp_path / "half", resume=True)
     assert (tmp_path / "half" / "config.json").read_text() == written
 
 
 @pytest.mark.slow
 def test_continuous_agents_are_filmed_and_what_is_not_drawn_is_refused_at_once(tmp_path):
-    run = plan_single("Pendulum-v1", "gru", frames=2048, seed=0)
-    directory = execute_agent(run, tmp_path / "pendulum")
+    run = plan_own_agent("Pendulum-v1", "gru", frames=2048, seed=0)
+    directory = run.execute(tmp_path, directory=tmp_path / "pendulum")
     film = tmp_path / "pendulum.webp"
     outcome = evaluate_agent(directory, environment=None, episodes=1, seed=0, film=film)
     assert film.exists() and outcome["length"] == 200
-    recall = execute_agent(plan_single("gatel0rd/Recall-v0", "gru", frames=2048, seed=0), tmp_path / "recall")
+    recall = plan_own_agent("gatel0rd/Recall-v0", "gru", frames=2048, seed=0).execute(tmp_path)
     with pytest.raises(ValueError, match="does not draw itself; leave out the film"):
         evaluate_agent(recall, environment=None, episodes=10**9, seed=0, film=film)
 
@@ -209,14 +210,18 @@ def test_continuous_agents_are_filmed_and_what_is_not_drawn_is_refused_at_once(t
 def test_curves_of_seeds_that_share_no_point_are_drawn(tmp_path):
     from gatel0rd.paper.records import Line, Record
     from gatel0rd.paper.report.figures import close, curves
+    from gatel0rd.worlds.metrics import Curve
 
     records = [
-        Record(tmp_path, {"run": {"frames": 9, "seed": k}, "curves": {"frames": [1, 2], "success": values}})
+        Record(
+            tmp_path,
+            {"kind": "agent", "run": {"frames": 9, "seed": k}, "curves": {"frames": [1, 2], "success": values}},
+        )
         for k, values in enumerate(([0.5, None], [None, 0.7]))
     ]
     line = Line("a", "A", "gru", records)
-    assert line.curve("success")[0] == [1, 2] and line.curve("nothing") is None
-    close(curves([line], "success", title="", ylabel="", log=False))
+    assert line.curve(Curve("success"))[0] == [1, 2] and line.curve(Curve("nothing")) is None
+    close(curves([line], Curve("success"), title="", ylabel="", log=False))
 
 
 @pytest.mark.parametrize(

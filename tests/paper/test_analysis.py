@@ -11,7 +11,9 @@ from gatel0rd.files import FileError
 from gatel0rd.paper.records import Line, Record, load_records, summarise, wilson
 from gatel0rd.paper.report import figures, tables
 from gatel0rd.paper.report.page import Block, Picture, Section, page
+from gatel0rd.paper.run import SCHEMA
 from gatel0rd.worlds.experiments import PaperValue
+from gatel0rd.worlds.metrics import TEST_ERROR, Curve, FinalValue
 
 
 def record(seed: int, error: float, *, rate: float = 0.005, gating: bool = True) -> Record:
@@ -24,6 +26,8 @@ def record(seed: int, error: float, *, rate: float = 0.005, gating: bool = True)
         "gates": [[0.0, 0.0], [0.0, 0.3], [0.0, 0.0]],
     }
     content = {
+        "schema": SCHEMA,
+        "kind": "world model",
         "group": f"g{rate}",
         "share_of_paper": 0.5,
         "run": {
@@ -45,14 +49,14 @@ ALONE = Line("gru", "GRU", "gru", [record(0, 0.1, gating=False)])
 
 
 def test_summaries_over_seeds():
-    assert LINE.summary("test.error").mean == pytest.approx(0.3)
-    assert LINE.summary("test.error").deviation == pytest.approx(0.1414213562)
-    assert LINE.summary("nothing.error") is None
+    assert LINE.summary(TEST_ERROR).mean == pytest.approx(0.3)
+    assert LINE.summary(TEST_ERROR).deviation == pytest.approx(0.1414213562)
+    assert LINE.summary(FinalValue("nothing", "error")) is None
     assert summarise([]) is None
-    epochs, values = LINE.curve("test.error")
+    epochs, values = LINE.curve(TEST_ERROR.curve)
     assert epochs == [0, 5, 10] and values[2].mean == pytest.approx(0.3) and values[1].deviation == 0
-    assert LINE.curve("train.loss")[0] == [5, 10]
-    assert LINE.curve("nothing") is None
+    assert LINE.curve(Curve("loss", "train"))[0] == [5, 10]
+    assert LINE.curve(Curve("nothing")) is None
 
 
 @pytest.mark.parametrize(
@@ -67,12 +71,12 @@ def test_summaries_over_seeds():
     ],
 )
 def test_numbers_are_written_for_people(value, text):
-    assert tables.number(value) == text
+    assert tables.format_number(value) == text
 
 
 def test_final_table_shows_ours_beside_the_papers():
     table = tables.final_table(
-        [LINE, ALONE], ["test.error"], {("gru", "test.error"): PaperValue(mean=0.0003, deviation=0.00036)}
+        [LINE, ALONE], [TEST_ERROR], {("gru", TEST_ERROR): PaperValue(mean=0.0003, deviation=0.00036)}
     )
     assert table.rows == [["GateL0RD", "0.3 ± 0.14 (2 seeds)", "–"], ["GRU", "0.1 (1 seed)", "0.0003 ± 0.00036"]]
     assert table.markdown().splitlines() == [
@@ -93,7 +97,7 @@ def test_gating_and_gate_tables():
 
 def test_grid_table_marks_the_best_rate():
     slow = Line("gru-lr0.001", "GRU", "gru", [record(0, 0.05, rate=0.001)])
-    table = tables.grid_table([ALONE, slow], "test.error")
+    table = tables.grid_table([ALONE, slow], TEST_ERROR)
     assert table.header == ["network", "rate 0.005", "rate 0.001"]
     assert table.rows == [["GRU", "0.1 (1 seed)", "0.05 (1 seed) ◀ best"]]
 
@@ -203,7 +207,7 @@ def test_dims_table_sums_up_the_tail():
 def test_layers_table_has_a_column_per_depth():
     deep = Line("gru-3", "GRU", "gru", [ball_record(0, layers=3, error=0.05)])
     flat = Line("gru-1", "GRU", "gru", [ball_record(0, layers=1, error=0.1)])
-    table = tables.layers_table([deep, flat], "test.error")
+    table = tables.layers_table([deep, flat], TEST_ERROR)
     assert table.header == ["network", "1 layers", "3 layers"]
     assert table.rows == [["GRU", "0.1 (1 seed)", "0.05 (1 seed) ◀ best"]]
 
@@ -230,7 +234,7 @@ def test_the_legend_names_events():
 def test_figures_are_files_and_the_same_each_time(tmp_path):
     for name in ("first", "second"):
         for figure, stem in (
-            (figures.curves([LINE, ALONE], "test.error", title="t", ylabel="y"), "curves"),
+            (figures.curves([LINE, ALONE], TEST_ERROR.curve, title="t", ylabel="y"), "curves"),
             (figures.latents([LINE], "control", title="t"), "latents"),
             (figures.latents([BALL], "two contacts", title="t"), "ball"),
             (figures.trajectory([BALL], "two contacts", title="t"), "trajectory"),

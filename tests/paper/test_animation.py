@@ -6,7 +6,6 @@ from PIL import Image
 
 from gatel0rd.cli.main import main
 from gatel0rd.files import FileError
-from gatel0rd.paper.execute import execute
 from gatel0rd.paper.films import animate
 from gatel0rd.paper.plan import find, plan
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module", params=["rrc/latents", "billiard/latents", "shepherd/latents"])
 def run_directory(request, tmp_path_factory):
     (run, *_) = plan(find(request.param), profile="smoke", seeds=[0], cells=["gatel0rd"])
-    return execute(run, tmp_path_factory.mktemp("runs"))
+    return run.execute(tmp_path_factory.mktemp("runs"))
 
 
 def test_a_film_shows_the_real_and_the_predicted_sequence(run_directory, tmp_path):

@@ -6,14 +6,29 @@ import numpy as np
 import pytest
 
 from gatel0rd.paper.bootstrap import interval, resampled
-from gatel0rd.paper.claims import described, judge, read
+from gatel0rd.paper.claims import judge
 from gatel0rd.paper.records import Line, Record
-from gatel0rd.paper.report.page import Judged, page, verdict_counts, verdict_table
+from gatel0rd.paper.report.judge import Judged, count_verdicts
+from gatel0rd.paper.report.page import page, verdict_table
 from gatel0rd.worlds.claims import Claim, Less, Of, Times, best_rate, loss_rises_and_falls, lowest, similar
+from gatel0rd.worlds.metrics import (
+    TEST_ERROR,
+    ChangedDimensions,
+    ChangedShare,
+    Curve,
+    CurveAt,
+    CurveMean,
+    EventMatch,
+    FinalValue,
+    GatingRate,
+    LossStretch,
+    PlanningSuccess,
+)
 
 
 def record(seed: int, error: float, *, epochs: int = 10, **content) -> Record:
     base = {
+        "kind": "world model",
         "run": {"seed": seed, "train": {"epochs": epochs}},
         "final": {"test": {"error": error}},
         "curves": {"epoch": [0, 5, 10], "test.error": [1.0, 0.5, error]},
@@ -27,10 +42,10 @@ def line(name: str, *errors: float) -> Line:
 
 
 def finder(*lines: Line):
-    return lambda name: next((entry for entry in lines if entry.name == name), None)
+    return lambda number: next((entry for entry in lines if entry.name == number.network), None)
 
 
-A_BELOW_B = Claim(words="a is below b.", tests=lowest("a", ("a", "b"), "test.error"))
+A_BELOW_B = Claim(words="a is below b.", tests=lowest("a", ("a", "b"), TEST_ERROR))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +67,7 @@ def test_verdicts(a, b, seeds, verdict):
 
 def test_one_inequality_that_fails_decides():
     lines = finder(line("a", 1, 1, 1), line("b", 2, 2, 2), line("c", 0.5, 0.5, 0.5))
-    claim = Claim(words="a is the lowest.", tests=lowest("a", ("b", "c"), "test.error"))
+    claim = Claim(words="a is the lowest.", tests=lowest("a", ("b", "c"), TEST_ERROR))
     assert judge(claim, lines, paper_seeds=20).verdict == "does not hold"
 
 
@@ -62,17 +77,17 @@ def test_similar_much_lower_and_bounds():
     def verdict(*tests):
         return judge(Claim(words="w.", tests=tests), lines, paper_seeds=20).verdict
 
-    assert verdict(*similar("a", "b", "test.error", 1.5)) == "holds"
-    assert verdict(*similar("a", "b", "test.error", 1.01)) == "does not hold"
-    assert verdict(Less(Of("a", "test.error"), Times(0.5, Of("b", "test.error")))) == "does not hold"
-    assert verdict(Less(0.8, Of("a", "test.error")), Less(Of("a", "test.error"), 1.2)) == "holds"
+    assert verdict(*similar("a", "b", TEST_ERROR, 1.5)) == "holds"
+    assert verdict(*similar("a", "b", TEST_ERROR, 1.01)) == "does not hold"
+    assert verdict(Less(Of("a", TEST_ERROR), Times(0.5, Of("b", TEST_ERROR)))) == "does not hold"
+    assert verdict(Less(0.8, Of("a", TEST_ERROR)), Less(Of("a", TEST_ERROR), 1.2)) == "holds"
 
 
 def test_means_decide_in_searches():
     lines = finder(line("a-lr0.1", 1, 5), line("a-lr0.01", 4, 4), line("a-lr0.001", 9, 9))
-    claim = Claim(words="w.", tests=best_rate("a", 0.1, (0.1, 0.01, 0.001), "test.error"))
+    claim = Claim(words="w.", tests=best_rate("a", 0.1, (0.1, 0.01, 0.001), TEST_ERROR))
     assert judge(claim, lines, paper_seeds=2).verdict == "holds"
-    claim = Claim(words="w.", tests=best_rate("a", 0.01, (0.1, 0.01, 0.001), "test.error"))
+    claim = Claim(words="w.", tests=best_rate("a", 0.01, (0.1, 0.01, 0.001), TEST_ERROR))
     assert judge(claim, lines, paper_seeds=2).verdict == "does not hold"
 
 
@@ -87,7 +102,7 @@ def test_numbers_of_the_same_runs_are_resampled_together():
             for seed, size in enumerate((0.01, 0.1, 1.0))
         ],
     )
-    claim = Claim(words="w.", tests=(Less(Of("a", "test.error@0.5"), Of("a", "test.error")),))
+    claim = Claim(words="w.", tests=(Less(Of("a", CurveAt(TEST_ERROR.curve, 0.5)), Of("a", TEST_ERROR)),))
     assert judge(claim, finder(rises), paper_seeds=20).verdict == "holds"
 
 
@@ -100,25 +115,31 @@ def test_what_can_be_read_off_a_record():
         "train.sampling_probability": [None, 0.9, 0.6, 0.4, 0.1, 0.0],
         "success": [0.0, 0.0, 0.5, 0.5, 1.0, 1.0],
     }
-    full = record(
-        0, 0.3, curves=curves, planning=planning, measures={"gating": {"hits": 0.9}, "examples": {"one": example}}
-    )
+    events = {"grasp": {"count": 2, "3": {"precision": 0.25, "recall": None}}}
+    gating = {"hits": 0.9, "false_alarms": 0.05, "free-running": {"events": events}}
+    full = record(0, 0.3, curves=curves, planning=planning, measures={"gating": gating, "examples": {"one": example}})
     values = {
-        "test.error": 0.3,
-        "success@0.5": 0.5,
-        "mean success": 0.5,
-        "measures/gating/hits": 0.9,
-        "planning.success": 0.7,
-        "changes: one": 0.25,
-        "dims: one": 1,
-        "loss dip": 3.0,
-        "loss peak": 8.0,
-        "loss end": 4.0,
+        TEST_ERROR: (0.3, "test error"),
+        CurveAt(Curve("success"), 0.5): (0.5, "success after 50% of training"),
+        CurveAt(Curve("success"), 0.0): (0.0, "success after 0% of training"),
+        CurveMean(Curve("success")): (0.5, "mean success"),
+        GatingRate("hits"): (0.9, "hits"),
+        GatingRate("false_alarms"): (0.05, "false alarms"),
+        EventMatch("grasp", "precision", 3): (0.25, "free-running events grasp 3 precision"),
+        PlanningSuccess(): (0.7, "success in planning"),
+        ChangedShare("one"): (0.25, "share of the latent state that changes per step, one"),
+        ChangedDimensions("one"): (1.0, "dimensions that change, one"),
+        LossStretch("dip"): (3.0, "loss dip"),
+        LossStretch("peak"): (8.0, "loss peak"),
+        LossStretch("end"): (4.0, "loss end"),
     }
-    assert {metric: read(full, metric) for metric in values} == pytest.approx(values)
+    for metric, (value, words) in values.items():
+        assert metric.read(full) == pytest.approx(value) and metric.words == words
+    assert EventMatch("grasp", "recall", 3).read(full) is None  # nothing happened that could be recalled
     bare = record(0, 0.3, curves={"epoch": []}, measures={"gating": None, "examples": {}})
-    assert all(read(bare, metric) is None for metric in values if metric != "test.error")
-    assert read(record(0, 0.3, planning=planning, epochs=20), "planning.success") is None  # not of the last model
+    assert all(metric.read(bare) is None for metric in values if metric != TEST_ERROR)
+    late = record(0, 0.3, planning=planning, epochs=20)
+    assert PlanningSuccess().read(late) is None  # it was not the last model that was planned with
     claim = loss_rises_and_falls(["a"])
     three = Line("a", "A", "a", [full] * 3)
     assert judge(claim, finder(three), paper_seeds=20).verdict == "holds"
@@ -130,8 +151,15 @@ def test_evidence_names_networks_metrics_and_intervals():
     assert found.evidence == f"test error: A 1 ({low:.2g} to {high:.2g}), B 2"
     missing = judge(A_BELOW_B, finder(line("a", 1)), paper_seeds=20)
     assert missing.evidence == "test error: A 1, b has not been run"
-    assert described("MiniGrid-DoorKey-8x8-v0.success") == "DoorKey-8x8 success"
-    assert described("test.error@0.25") == "test error after 25% of training"
+    assert FinalValue("MiniGrid-DoorKey-8x8-v0", "success").words == "DoorKey-8x8 success"
+    assert FinalValue("test", "open_rate").words == "test open rate"
+
+
+def test_numbers_of_another_experiment_are_told_apart():
+    claim = Claim(words="w.", tests=lowest("a", ("b",), TEST_ERROR, experiment="w/other"))
+    elsewhere = Line("w/other:b", "B", "b", [record(0, 2.0)])
+    found = judge(claim, finder(line("a", 1.0), line("b", 0.5), elsewhere), paper_seeds=1)
+    assert found.verdict == "holds" and found.evidence == "test error: A 1; test error in w/other: B 2"
 
 
 def test_the_bootstrap_is_repeatable_and_covers():
@@ -160,7 +188,7 @@ def test_the_page_begins_with_verdicts():
             "3",
         ),
     ]
-    assert verdict_counts(judged) == {"holds": 1, "does not hold": 0, "not enough seeds": 0, "not run": 1}
+    assert count_verdicts(judged) == {"holds": 1, "does not hold": 0, "not enough seeds": 0, "not run": 1}
     text = page("t", ["i"], judged, [], "f")
     assert "it &lt;works&gt;." in text and '<a href="#w-one"' in text and "<b>1</b><span>hold" in text
     assert text.index("Fig. 1a") < text.index("Every claim")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from dataclasses import replace
 
 import pytest
 from processes import children
 
 from gatel0rd.files import write_atomically
-from gatel0rd.paper.execute import execute
-from gatel0rd.paper.executors import cluster
+from gatel0rd.paper.executors import base, ray, slurm
+from gatel0rd.paper.executors.base import Work
 from gatel0rd.paper.executors.config import ExecutorConfig
-from gatel0rd.paper.executors.local import Work, run_all
+from gatel0rd.paper.executors.coordinator import run_all
 from gatel0rd.paper.plan import find, plan
 
 EPOCHS = 1500
@@ -67,21 +68,23 @@ def alone(tmp_path_factory):
     out = tmp_path_factory.mktemp("alone")
     runs = small_runs(EPOCHS)
     for run in runs:
-        execute(run, out)
+        run.execute(out)
     return [record_of(run, out) for run in runs]
 
 
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_ray_cluster_of_two_nodes_loses_one(tmp_path, alone, monkeypatch):
-    ray = pytest.importorskip("ray")
+    ray_package = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setattr(cluster, "TELL_SECONDS", 0.1)
+    monkeypatch.setattr(base, "TELL_SECONDS", 0.1)
     nodes = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 10**8}
     )
-    ray.init(address=nodes.address, log_to_driver=False, configure_logging=False)  # on the head: it has to survive
+    ray_package.init(
+        address=nodes.address, log_to_driver=False, configure_logging=False
+    )  # on the head: it has to survive
     second = nodes.add_node(num_cpus=1, object_store_memory=10**8)
     nodes.wait_for_nodes()
     try:
@@ -96,19 +99,30 @@ def test_a_ray_cluster_of_two_nodes_loses_one(tmp_path, alone, monkeypatch):
         watch = Watch(runs, kill_one_when_both_work)
         failures = run_all(runs, Work(out=tmp_path), executor=ExecutorConfig(kind="ray"), display=watch)
     finally:
-        ray.shutdown()
+        ray_package.shutdown()
         nodes.shutdown()
     assert failures == [] and watch.ends == {0: None, 1: None}
     assert second not in nodes.worker_nodes, "no node was killed"
-    assert watch.retries == [(watch.retries[0][0], "its node died")]
+    assert watch.retries == [(watch.retries[0][0], "its node or process died")]
     assert [record_of(run, tmp_path) for run in runs] == alone
-    assert not list(tmp_path.glob(f"{cluster.TOKEN}*"))
+    assert not list(tmp_path.glob(f"{ray.TOKEN}*"))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nobody.invalid:6379", "nonsense"])
+def test_a_ray_cluster_that_is_not_there_is_an_error_at_once(tmp_path, address):
+    pytest.importorskip("ray")
+    watch, began = Watch(), time.monotonic()
+    executor = ExecutorConfig(kind="ray", address=address)
+    with pytest.raises(ValueError, match=f"there is no Ray cluster at '{address}' .*start one with `ray start --head`"):
+        run_all(small_runs(2), Work(out=tmp_path), executor=executor, display=watch)
+    assert time.monotonic() - began < 60
+    assert watch.starts == [] and not list(tmp_path.rglob("*"))  # no data is made, and no token is left
 
 
 def test_machines_without_the_directory_send_files_back(tmp_path, monkeypatch):
     class Put:
-        def remote(self, messages):
-            told.extend(messages)
+        def remote(self, event):
+            told.append(event)
 
     class Mailbox:
         put = Put()
@@ -118,25 +132,25 @@ def test_machines_without_the_directory_send_files_back(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(there))
     there.mkdir()
     (run,) = small_runs(2, seeds=(0,))
-    execute(run, here)
+    run.execute(here)
     work = Work(out=here, resume=True)
-    write_atomically(here / f"{cluster.TOKEN}others", "")
-    error, files = cluster.do_on_ray(run, work, 0, Mailbox(), "mine", cluster.pack(here / run.directory_name))
-    assert error is None and told[0] == (0, "started", None)
+    write_atomically(here / f"{ray.TOKEN}others", "")
+    error, files = ray.do_on_node(run, work, 0, Mailbox(), "mine", ray.pack(here / run.directory_name))
+    assert error is None and told[0] == base.Started(0)
     assert (there / "gatel0rd-mine").exists() and not (there / "gatel0rd-mine" / run.directory_name).exists()
     assert "record.json" in files and "model.safetensors" in files and "lock" not in files
-    cluster.unpack(files, back / run.directory_name)
+    ray.unpack(files, back / run.directory_name)
     assert record_of(run, back) == record_of(run, here)
-    write_atomically(here / f"{cluster.TOKEN}mine", "")
-    assert cluster.do_on_ray(run, work, 0, Mailbox(), "mine", {}) == (None, {})
+    write_atomically(here / f"{ray.TOKEN}mine", "")
+    assert ray.do_on_node(run, work, 0, Mailbox(), "mine", {}) == (None, {})
     broken = replace(run, train=replace(run.train, learning_rate=1e30, clip_norm=1e30))
-    error, files = cluster.do_on_ray(broken, work, 0, Mailbox(), "mine", {})
+    error, files = ray.do_on_node(broken, work, 0, Mailbox(), "mine", {})
     assert "the loss became" in error and files == {}
 
 
 @pytest.mark.cluster
 def test_a_job_that_is_killed_is_submitted_again(tmp_path, alone, monkeypatch):
-    monkeypatch.setattr(cluster, "PATIENCE", 20.0)
+    monkeypatch.setattr(slurm, "CLUSTER_PATIENCE", 20.0)
     killed = []
 
     def kill_the_first(index, metrics):
@@ -187,18 +201,18 @@ def test_a_job_says_what_went_wrong(tmp_path):
     executor = ExecutorConfig(kind="slurm", slurm={"cluster": "local"})
     (failure,) = run_all([broken], Work(out=tmp_path), executor=executor, display=watch)
     assert "the loss became" in failure.error == watch.ends[0]
-    job = cluster.SlurmJob(run, Work(out=tmp_path), tmp_path / "progress.json")
+    job = slurm.SlurmJob(run, Work(out=tmp_path), tmp_path / "progress.json")
     assert job.checkpoint().function is job  # preempted, it is submitted again as it is
 
 
 def test_only_the_latest_is_told():
     told = []
-    slow = cluster.Slow(lambda kind, content: told.append(content))
+    throttle = base.Throttle(lambda topic, content: told.append(content))
     for number in range(100):
-        slow("progressed", number)
+        throttle("progressed", number)
     assert told == [0]
-    slow.last -= cluster.TELL_SECONDS
-    slow("progressed", 100)
+    throttle.last -= base.TELL_SECONDS
+    throttle("progressed", 100)
     assert told == [0, 100]
 
 
@@ -219,12 +233,12 @@ def test_jobs_that_slurm_forgot_are_told_from_those_it_cannot_be_asked_about(tmp
     squeue.write_text("#!/bin/sh\necho 11\necho 12\n")
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert cluster.queued_jobs() == {"11", "12"}
-    assert not cluster.vanished(FakeJob(tmp_path, "11"), {"11", "12"})
-    assert cluster.vanished(FakeJob(tmp_path, "13"), {"11", "12"})
-    assert not cluster.vanished(FakeJob(tmp_path, "14", result=True), {"11", "12"})
+    assert slurm.queued_jobs() == {"11", "12"}
+    assert not slurm.has_vanished(FakeJob(tmp_path, "11"), {"11", "12"})
+    assert slurm.has_vanished(FakeJob(tmp_path, "13"), {"11", "12"})
+    assert not slurm.has_vanished(FakeJob(tmp_path, "14", result=True), {"11", "12"})
     squeue.write_text("#!/bin/sh\necho unable to contact the controller >&2\nexit 1\n")
-    assert cluster.queued_jobs() is None
+    assert slurm.queued_jobs() is None
 
 
 @pytest.mark.parametrize(("name", "text"), [("time", "04:00:00"), ("mem_gb", "4G")])

@@ -63,9 +63,9 @@ def test_every_experiment_has_claims_about_its_own_variants():
         for claim in experiment.claims:
             assert claim.words.endswith((".", ")")) and claim.tests
             for number in (number for test in claim.tests for number in test.numbers):
-                other, colon, name = number.variant.rpartition(":")
-                known = {variant.name for variant in experiments()[other].variants} if colon else names
-                assert name in known, f"{experiment.id}: {number}"
+                other = number.experiment
+                known = names if other is None else {variant.name for variant in experiments()[other].variants}
+                assert number.variant in known, f"{experiment.id}: {number}"
 
 
 @pytest.mark.parametrize("entry", ILLUSTRATIONS.values(), ids=lambda entry: entry.id)

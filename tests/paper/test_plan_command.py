@@ -9,7 +9,7 @@ from gatel0rd.cli.main import main
 from gatel0rd.files import FileError
 from gatel0rd.models import WorldModel, save_model
 from gatel0rd.models.config import WorldModelConfig
-from gatel0rd.paper.execute import execute, run_behind
+from gatel0rd.paper.execute import find_run
 from gatel0rd.paper.plan import find, plan
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module", params=["rrc/latents", "shepherd/latents"])
 def run_directory(request, tmp_path_factory):
     (run, *_) = plan(find(request.param), profile="smoke", seeds=[0], cells=["gatel0rd"])
-    return execute(run, tmp_path_factory.mktemp("runs"))
+    return run.execute(tmp_path_factory.mktemp("runs"))
 
 
 def test_a_run_plans_and_is_filmed(run_directory, tmp_path, capsys, monkeypatch):
@@ -78,7 +78,7 @@ def test_any_episode_of_the_true_world_is_filmed(tmp_path, monkeypatch):
 def test_a_model_file_without_its_run_is_an_error(tmp_path):
     save_model(tmp_path / "model.safetensors", WorldModel(WorldModelConfig(observation_size=4, action_size=2)))
     with pytest.raises(FileError, match="does not say which run it is from"):
-        run_behind(tmp_path / "model.safetensors")
+        find_run(tmp_path / "model.safetensors")
 
 
 def test_a_model_of_another_world_is_an_error(run_directory, capsys):

@@ -13,7 +13,7 @@ import torch
 
 from gatel0rd.cli.main import main
 from gatel0rd.paper.apex import load_policy
-from gatel0rd.paper.report.answers import make_report
+from gatel0rd.paper.report.make import make_report
 from gatel0rd.planning import ICEM, ICEMConfig
 from gatel0rd.training.dataset import ignore_progress
 from gatel0rd.training.recipe import DataRecipe

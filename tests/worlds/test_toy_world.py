@@ -25,6 +25,7 @@ from gatel0rd.training.dataset import Dataset
 from gatel0rd.worlds import EnvironmentSpec, Thing, World, registry
 from gatel0rd.worlds.events import onsets
 from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View
+from gatel0rd.worlds.metrics import TEST_ERROR
 from gatel0rd.worlds.steering import Steering
 
 with warnings.catch_warnings():  # it would rather have httpx2, and says so when it is imported
@@ -143,8 +144,8 @@ QUESTION = Experiment(
         for cell in ("gatel0rd", "gru")
     ),
     views=(
-        View(kind="curves", title="Test error", artefact="Ours", metrics=("test.error",)),
-        View(kind="latents", title="Button pressed", artefact="Ours", metrics=("pressed",)),
+        View(kind="curves", title="Test error", artefact="Ours", curve=TEST_ERROR.curve),
+        View(kind="latents", title="Button pressed", artefact="Ours", example="pressed"),
         View(kind="events_table", title="Gates", artefact="Ours"),
         View(kind="planning", title="Success", artefact="Ours"),
     ),

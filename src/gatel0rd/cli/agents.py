@@ -49,10 +49,10 @@ def rl_train(
 
     Any environment with discrete or continuous actions will do.
     """
+    from gatel0rd.paper.agent_trials import plan_own_agent
     from gatel0rd.paper.display import LiveDisplay
-    from gatel0rd.paper.execute_agent import execute_agent, plan_single
 
-    run = plan_single(
+    run = plan_own_agent(
         environment,
         cell,
         frames=frames,
@@ -66,12 +66,12 @@ def rl_train(
     directory = out or Path("runs/rl") / f"{environment.replace('/', '-')}-{cell}-seed{seed}"
     with LiveDisplay(1, console) as display:
         display.started(0, run, directory)
-        execute_agent(
-            run,
+        run.execute(
+            Path("runs"),
             directory=directory,
             resume=resume,
             backend=backend,
-            on_update=lambda metrics: display.progressed(0, metrics),
+            on_metrics=lambda metrics: display.progressed(0, metrics),
         )
         display.ended(0, None)
     film = " --render agent.gif" if environment.startswith("MiniGrid-") else ""
@@ -95,7 +95,7 @@ def rl_eval(
     It can be tried out in environments that it was never trained in.
     """
     from gatel0rd.files import check_writable, write_json
-    from gatel0rd.paper.execute_agent import evaluate_agent
+    from gatel0rd.paper.agent_trials import evaluate_agent
 
     if json is not None:
         check_writable(json)

@@ -22,7 +22,7 @@ def demo(
 
     from gatel0rd.paper.executors.config import ExecutorConfig
     from gatel0rd.paper.plan import find, plan
-    from gatel0rd.paper.report.answers import make_report
+    from gatel0rd.paper.report.make import make_report
 
     runs = plan(find("rrc/generalization"), profile="demo", seeds=[0], cells=["gatel0rd", "gru"])
     if execute_runs(runs, out, executor=ExecutorConfig(workers=workers), resume=True):

@@ -137,7 +137,7 @@ def reproduce(
     from gatel0rd.paper.illustrations import ILLUSTRATIONS
     from gatel0rd.paper.plan import experiments, find, plan_together
     from gatel0rd.paper.profiles import PROFILES
-    from gatel0rd.paper.report.answers import make_report
+    from gatel0rd.paper.report.make import make_report
 
     if all == bool(ids):
         raise ValueError("expected the ids of experiments, or --all; `gatel0rd list` shows them")
@@ -173,9 +173,22 @@ def report(
 
     It consists of report.html, report.md and figures.
     """
-    from gatel0rd.paper.report.answers import make_report
+    from gatel0rd.paper.report.make import make_report
 
     console.print(f"wrote {make_report(records or (out,), out, ids)}")
+
+
+def migrate(
+    records: Positional[Annotated[Path, arg(metavar="DIR", help="Directory with records, for example results.")]],
+    to: Annotated[
+        Path | None, optional("DIR", "Where to write the records. By default they are changed in place.")
+    ] = None,
+) -> None:
+    """Bring records of older versions up to date, so that reports and runs of this version find them."""
+    from gatel0rd.paper.migrate import migrate as migrate_records
+
+    changed, count = migrate_records(records, to)
+    console.print(f"{changed} of {count} records were {'brought up to date' if to is None else f'written to {to}'}")
 
 
 def measure(
@@ -210,12 +223,13 @@ def execute_runs(
         planned: names of the runs whose models are planned with; all if not given.
     """
     from gatel0rd.paper.display import LiveDisplay
-    from gatel0rd.paper.executors.local import Work, remaining_seconds, run_all
+    from gatel0rd.paper.executors.base import Work
+    from gatel0rd.paper.executors.coordinator import run_all
     from gatel0rd.paper.profiles import PROFILES
 
     profile = None if planning is None else PROFILES[planning]
     work = Work(out=out, resume=resume, planning=profile, planned=planned)
-    seconds = {index: remaining_seconds(entry, work) for index, entry in enumerate(runs)}
+    seconds = {index: work.remaining_seconds(entry) for index, entry in enumerate(runs)}
     missing = [entry for index, entry in enumerate(runs) if seconds[index] > 0]
     total, finished = sum(seconds.values()), len(runs) - len(missing)
     time_left = f"about {total / 3600:.1f} core hours on {executor.kind}"

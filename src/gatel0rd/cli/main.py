@@ -23,6 +23,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": experiments.reproduce,
     "report": experiments.report,
     "measure": experiments.measure,
+    "migrate": experiments.migrate,
     "data make": worlds.data_make,
     "animate": worlds.animate,
     "plan": worlds.plan,

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from gatel0rd.config import to_json
 from gatel0rd.files import exclusive, load_arrays, save_arrays, write_json
-from gatel0rd.paper.execute import code_commit, one_thread
-from gatel0rd.paper.records import processor, wilson
+from gatel0rd.paper.execute import one_thread
+from gatel0rd.paper.provenance import code_commit, processor
+from gatel0rd.paper.records import wilson
 from gatel0rd.paper.report.page import Block, Section
 from gatel0rd.planning.icem import ICEMConfig
 from gatel0rd.tables import Table

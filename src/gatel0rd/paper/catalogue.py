@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gatel0rd.paper.executors.local import Work, remaining_seconds
-from gatel0rd.paper.plan import (
-    AnyExperiment,
-    AnyRun,
-    estimated_planning_seconds,
-    estimated_seconds,
-    experiments,
-    plan,
-)
+from gatel0rd.paper.executors.base import Work
+from gatel0rd.paper.plan import experiments, plan
 from gatel0rd.paper.profiles import PROFILES
+from gatel0rd.paper.run import Run
 from gatel0rd.training.recipe import DataRecipe, Preset
 from gatel0rd.worlds import registry
+from gatel0rd.worlds.experiments import Question
 
 
 def catalogue() -> list[dict[str, Any]]:
@@ -37,21 +32,22 @@ def catalogue() -> list[dict[str, Any]]:
     ]
 
 
-def core_seconds(experiment: AnyExperiment, profile: str) -> float:
+def core_seconds(experiment: Question, profile: str) -> float:
     """About how long one seed of an experiment takes on one core, with planning where there is any."""
     runs = plan(experiment, profile=profile, seeds=[0])
-    planning = estimated_planning_seconds(experiment.scenario.name, PROFILES[profile]) if experiment.plans else 0.0
-    return sum(map(estimated_seconds, runs)) + planning * len(runs)
+    planned = runs if experiment.plans else []
+    training = sum(run.estimate_seconds() for run in runs)
+    return training + sum(run.estimate_planning_seconds(PROFILES[profile]) for run in planned)
 
 
 def costs(
-    runs: Sequence[AnyRun], *, profile: str, planned: frozenset[str] = frozenset(), out: Path
+    runs: Sequence[Run], *, profile: str, planned: frozenset[str] = frozenset(), out: Path
 ) -> list[dict[str, Any]]:
     """What a plan would take, world by world, from measured times of one core."""
     work = Work(out=out, planning=PROFILES[profile], planned=planned)
     rows = []
     for world in dict.fromkeys(run.scenario for run in runs):
-        seconds = [remaining_seconds(run, work) for run in runs if run.scenario == world]
+        seconds = [work.remaining_seconds(run) for run in runs if run.scenario == world]
         rows.append(
             {
                 "world": world,

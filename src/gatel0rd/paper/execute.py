@@ -3,95 +3,99 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 import gatel0rd
-from gatel0rd.config import from_json, to_json
+from gatel0rd.config import to_json
 from gatel0rd.engine import status
 from gatel0rd.files import FileError, exclusive, load_arrays, write_json
-from gatel0rd.models import load_model, save_model
+from gatel0rd.models import load_model
 from gatel0rd.paper.measures import measure
-from gatel0rd.paper.plan import SNAPSHOTS, RunConfig, is_finished
-from gatel0rd.paper.records import processor
-from gatel0rd.training import Trainer, evaluate, time_first
-from gatel0rd.training.dataset import Dataset
-from gatel0rd.training.recipe import DataRecipe
-from gatel0rd.worlds import registry
-from gatel0rd.worlds.data import obtain
+from gatel0rd.paper.provenance import code_commit, processor
+from gatel0rd.paper.run import OnMetrics, Outcome, Run
+from gatel0rd.paper.schema import describe_run, read_run
+from gatel0rd.paper.world_model_run import WorldModelRun
+
+if TYPE_CHECKING:
+    from gatel0rd.training.vector_env import BackendName
 
 
 def execute(
-    run: RunConfig,
-    out: Path,
-    *,
-    resume: bool = False,
-    on_epoch: Callable[[dict[str, Any]], None] = lambda metrics: None,
+    run: Run, directory: Path, *, data: Path, resume: bool, backend: BackendName, on_metrics: OnMetrics
 ) -> Path:
-    """Train, evaluate and write ``record.json``; a finished run is left as it is. Returns the run's directory."""
-    directory = out / run.directory_name
+    """See :meth:`Run.execute`."""
     with exclusive(directory), one_thread():
-        if is_finished(run, out):
+        if is_complete(run, directory):
             return directory
-        if (directory / "config.json").exists() and not resume:
-            raise FileError(
-                f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over"
-            )
+        check_resumable(run, directory, resume=resume)
         write_json(directory / "config.json", to_json(run))
-
-        evaluations = obtain_all(run.evaluation_names, run.evaluation_data, out / "data")
-        train = obtain(run.train_data, out / "data")
-        world = registry.get(run.scenario)
-        trainer = Trainer(
-            run.model,
-            run.train,
-            train,
-            evaluations,
-            seed=run.seed,
-            directory=directory,
-            measure=world.measure_in_training,
-            snapshots=SNAPSHOTS if world.scenario.episode_seconds else 0,
-        )
-        model = trainer.run(on_epoch)
-        save_model(directory / "model.safetensors", model, {"run": to_json(run)})
-        validations = obtain_all(run.validation_names, run.validation_data, out / "data")
-        final = dict(trainer.history[-1]["evaluation"])
-        for name, dataset in validations.items():
-            final[name] = evaluate(model, *time_first(dataset, run.model))
-        record = {
-            "run": to_json(run),
-            "group": run.group,
-            "share_of_paper": run.share,
-            "code": {"version": gatel0rd.__version__, "commit": code_commit(), "torch": torch.__version__},
-            "machine": {"processor": processor(), "threads": torch.get_num_threads(), "engine": status()["engine"]},
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            "wall_seconds": round(trainer.seconds, 2),
-            "curves": curves(trainer.history),
-            "final": final,
-            "measures": measure(run.scenario, model, evaluations),
-        }
-        write_json(directory / "record.json", rounded(record))
+        outcome = run.train_network(directory, data=data, backend=backend, on_metrics=on_metrics)
+        write_json(directory / "record.json", make_record(run, outcome))
     return directory
 
 
-def obtain_all(names: Sequence[str], recipes: Sequence[DataRecipe], directory: Path) -> dict[str, Dataset]:
-    """Data sets by name, made first where they are missing."""
-    return {name: obtain(recipe, directory) for name, recipe in zip(names, recipes, strict=True)}
+def is_complete(run: Run, directory: Path) -> bool:
+    """Whether the directory holds this run's record; that of another run is an error."""
+    path = directory / "record.json"
+    if not path.exists():
+        return False
+    record = json.loads(path.read_text())
+    if record["group"] != run.group or record["run"]["seed"] != run.seed:
+        raise FileError(
+            f"{directory} holds another finished run, or one of an older version; choose another directory, or bring "
+            f"it up to date with `gatel0rd migrate {directory}`"
+        )
+    return True
 
 
-def run_behind(path: Path) -> RunConfig:
+def check_resumable(run: Run, directory: Path, *, resume: bool) -> None:
+    """A directory with an unfinished run that is another one, or is not to be continued, is an error."""
+    path = directory / "config.json"
+    if not path.exists():
+        return
+    if not resume:
+        raise FileError(f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over")
+    earlier, now = json.loads(path.read_text()), to_json(run)
+    scale = ("profile", "length_override")  # no part of what makes runs equal
+    other = [name for name in now if name not in scale and earlier.get(name) != now[name]]
+    if other:
+        raise FileError(f"{directory} holds an unfinished run with another {', '.join(other)}; give the same")
+
+
+def make_record(run: Run, outcome: Outcome) -> dict[str, Any]:
+    """What is kept of a finished run."""
+    record = {
+        **describe_run(run),
+        "group": run.group,
+        "share_of_paper": run.share,
+        "code": {"version": gatel0rd.__version__, "commit": code_commit(), "torch": torch.__version__},
+        "machine": {
+            "processor": processor(),
+            "threads": torch.get_num_threads(),
+            "engine": status()["engine"],
+            **(outcome.machine or {}),
+        },
+        "parameters": outcome.parameters,
+        "wall_seconds": round(outcome.seconds, 2),
+        "curves": outcome.curves,
+        "final": outcome.final,
+    }
+    if outcome.measures is not None:
+        record["measures"] = outcome.measures
+    rounded: dict[str, Any] = round_numbers(record)
+    return rounded
+
+
+def find_run(path: Path) -> WorldModelRun:
     """The run that left this model file in its directory."""
     if not path.exists():
         raise FileError(f"there is no {path}; give the directory of a finished run, as `gatel0rd run` leaves it")
-    metadata = load_arrays(path, kind="model")[1]
-    if "run" not in metadata:
-        raise FileError(f"{path} does not say which run it is from; give the directory of a finished run")
-    return from_json(RunConfig, metadata["run"])
+    return read_run(load_arrays(path, kind="model")[1], path, WorldModelRun)
 
 
 def measure_again(directory: Path) -> Path:
@@ -101,10 +105,10 @@ def measure_again(directory: Path) -> Path:
         raise FileError(f"there is no {path}; only finished runs can be measured again")
     with exclusive(directory), one_thread():
         record = json.loads(path.read_text())
-        run = from_json(RunConfig, record["run"])
-        evaluations = obtain_all(run.evaluation_names, run.evaluation_data, directory.resolve().parent.parent / "data")
+        run = read_run(record, path, WorldModelRun)
+        evaluations = run.obtain_evaluations(directory.resolve().parent.parent / "data")
         model = load_model(directory / "model.safetensors")
-        record["measures"] = rounded(measure(run.scenario, model, evaluations))
+        record["measures"] = round_numbers(measure(run.scenario, model, evaluations))
         record["code"]["measured"] = code_commit()
         write_json(path, record)
     return path
@@ -121,44 +125,10 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def curves(history: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The metrics at evaluations, as columns; training losses are means over the epochs since the last one."""
-    columns: dict[str, list[Any]] = {"epoch": []}
-    since: list[dict[str, Any]] = []
-    for metrics in history:
-        since.append(metrics)
-        if "evaluation" not in metrics:
-            continue
-        row: dict[str, Any] = {"epoch": metrics["epoch"]}
-        for name in ("loss", "task_loss", "penalty", "open_rate", "sampling_probability"):
-            values = [entry[name] for entry in since if name in entry]
-            row[f"train.{name}"] = sum(values) / len(values) if values else None
-        for dataset, measures in metrics["evaluation"].items():
-            row.update({f"{dataset}.{name}": value for name, value in measures.items()})
-        for name, value in row.items():
-            columns.setdefault(name, []).append(value)
-        since = []
-    return {name: values for name, values in columns.items() if any(value is not None for value in values)}
-
-
-def rounded(content: Any) -> Any:
-    """Numbers with six significant digits: records are to be read and kept small."""
+def round_numbers(content: Any) -> Any:
+    """Numbers with six significant digits: people read records, and they are committed."""
     if isinstance(content, dict):
-        return {key: value if key == "run" else rounded(value) for key, value in content.items()}
+        return {key: value if key == "run" else round_numbers(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
-        return [rounded(entry) for entry in content]
+        return [round_numbers(entry) for entry in content]
     return float(f"{content:.6g}") if isinstance(content, float) else content
-
-
-def code_commit() -> str | None:
-    """The commit of this source tree, with ``+`` if it was changed; None outside a checkout."""
-    here = Path(__file__).parent
-
-    def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", here, *words], capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", str(here))
-        return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None

@@ -1,4 +1,4 @@
-"""A trained run as a short film: the real sequence beside the predicted one, memory and gates below."""
+"""A trained run as a short film: the real and the predicted sequence side by side, memory and gates below."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from gatel0rd.files import check_writable, write_atomically
 from gatel0rd.models import load_model
-from gatel0rd.paper.execute import run_behind
+from gatel0rd.paper.execute import find_run
 from gatel0rd.paper.measures import example
-from gatel0rd.paper.plan import RunConfig
+from gatel0rd.paper.world_model_run import WorldModelRun
 from gatel0rd.worlds import registry
 from gatel0rd.worlds.data import obtain
 
 Frame = NDArray[np.uint8]
-CELL_TITLES = {"gatel0rd": "GateL0RD", "elman": "Elman RNN", "clockwork": "Clockwork RNN"}
 DIMENSION_COLORS = (
     *("#c0392b", "#2f6fa7", "#6f9a3e", "#8569b0", "#e19c24", "#18a0a0", "#8c564b", "#d170a8"),
     *("#e9877c", "#8fc1ea", "#b4d98a", "#c6b2e6", "#f4cd7c", "#7fd6d6", "#c49c94", "#444444"),
@@ -46,7 +45,7 @@ def animate(
     """
     check_film(out)
     path = run_directory / "model.safetensors"
-    run = run_behind(path)
+    run = find_run(path)
     data = obtain(run.evaluation_data[-1], run_directory.resolve().parent.parent / "data")
     if sequence is None:
         sequence = next(iter(registry.get(run.scenario).examples(data).values()), 0)
@@ -66,7 +65,7 @@ def check_film(out: Path) -> None:
     check_writable(out)
 
 
-def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int], None]) -> list[Frame]:
+def film(run: WorldModelRun, content: dict[str, Any], on_frame: Callable[[int, int], None]) -> list[Frame]:
     """The frames of one example, [H, W, 3] each."""
     world = registry.get(run.scenario)
     real = np.array([content["start"], *content["observations"]])
@@ -83,7 +82,7 @@ def film(run: RunConfig, content: dict[str, Any], on_frame: Callable[[int, int],
             "events": content["events"],
             "steps": len(latents),
         }
-        state = "given" if t < given else f"predicted by {title_of(run)} on its own"
+        state = "given" if t < given else f"predicted by {run.network_title} on its own"
         frames.append(compose(pair, (f"real, t = {t}", state), memory))
         on_frame(t + 1, len(real))
     return frames
@@ -109,13 +108,6 @@ def compose(
         return np.concatenate([np.asarray(strip, dtype=np.uint8), scenes])
     chart = np.full((CHART_HEIGHT, width, 3), 255, dtype=np.uint8) if content is None else _chart(content, width)
     return np.concatenate([np.asarray(strip, dtype=np.uint8), scenes, below, chart])
-
-
-def title_of(run: RunConfig) -> str:
-    """The network's name; Pillow's own font has no Greek letters."""
-    cell = run.model.cell.name
-    sparsity = f" (lambda {run.train.sparsity_weight:g})" if cell == "gatel0rd" else ""
-    return CELL_TITLES.get(cell, cell.upper()) + sparsity
 
 
 def _chart(content: dict[str, Any], width: int) -> Frame:

@@ -73,7 +73,7 @@ def world_model() -> Figure:
 
 def agent() -> Figure:
     """Fig. 9: encoder, memory, actor and critic, with the sizes of the experiments."""
-    from gatel0rd.paper.agents import ACTIONS, OBSERVATION_SHAPE
+    from gatel0rd.paper.agent_run import ACTIONS, OBSERVATION_SHAPE
     from gatel0rd.training.presets import agent_configs
 
     cell = CellConfig(name="gatel0rd", hidden_size=64)

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from gatel0rd.config import from_json, to_json
+from gatel0rd.config import to_json
 from gatel0rd.files import FileError, exclusive, write_json
 from gatel0rd.models import load_model
-from gatel0rd.paper.execute import code_commit, one_thread, run_behind
-from gatel0rd.paper.films import SCENE_HEIGHT, Frame, check_film, compose, title_of, write_film
-from gatel0rd.paper.plan import RunConfig
+from gatel0rd.paper.execute import find_run, one_thread
+from gatel0rd.paper.films import SCENE_HEIGHT, Frame, check_film, compose, write_film
+from gatel0rd.paper.provenance import code_commit
 from gatel0rd.paper.records import wilson
+from gatel0rd.paper.schema import read_run
+from gatel0rd.paper.world_model_run import WorldModelRun
 from gatel0rd.planning import ICEM, ControlTask, LearnedForesight, TrueForesight, control
 from gatel0rd.planning.mpc import Episodes, Rows
 from gatel0rd.training.dataset import Progress, ignore_progress
@@ -70,10 +72,10 @@ def plan_episodes(
         path = Path(model) / "model.safetensors"
         if not path.exists():
             raise FileError(f"there is no {path}; give the directory of a finished run, or {GROUND_TRUTH}")
-        run = run_behind(path)
+        run = find_run(path)
         if run.scenario != scenario:
             raise ValueError(f"{model} is a model of {run.scenario}; it cannot plan in {scenario}")
-        preset, name = run.preset, title_of(run)
+        preset, name = run.preset, run.network_title
     task = world.make_task(preset)
     foresight = TrueForesight(task) if model == GROUND_TRUTH else LearnedForesight(load_model(path))
     camera = Camera(world, name, foresight, task.enlarged, filmed)
@@ -159,7 +161,7 @@ def plan_over_training(
     path = directory / "record.json"
     if not path.exists():
         raise FileError(f"there is no {path}; only with finished runs can be planned")
-    run = from_json(RunConfig, json.loads(path.read_text())["run"])
+    run = read_run(json.loads(path.read_text()), path, WorldModelRun)
     task = world_with_task(run.scenario).make_task(run.preset)
     files = {int(file.stem): file for file in sorted((directory / "snapshots").glob("*.safetensors"))}
     files[run.train.epochs] = directory / "model.safetensors"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from typing import Any
 
 from gatel0rd.files import FileError
 from gatel0rd.paper.bootstrap import FEWEST_SEEDS, interval
+from gatel0rd.paper.run import SCHEMA, RunKind, Scale
+from gatel0rd.worlds.metrics import Curve, Metric
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,23 @@ class Record:
         return run
 
     @property
+    def kind(self) -> RunKind:
+        kind: RunKind = self.content["kind"]
+        return kind
+
+    @property
     def seed(self) -> int:
         return int(self.run["seed"])
+
+    @property
+    def scale(self) -> Scale:
+        """At which scale the run was planned."""
+        return Scale(
+            profile=self.run["profile"],
+            length=self.run["length_override"],
+            unit="frames" if self.kind == "agent" else "epochs",
+            preset=self.run["preset"],
+        )
 
     @property
     def share(self) -> float | None:
@@ -44,23 +60,23 @@ class Record:
     @property
     def length(self) -> int:
         """Epochs of a world model, frames of an agent."""
-        return int(self.run["frames"] if "frames" in self.run else self.run["train"]["epochs"])
+        return int(self.run["frames"] if self.kind == "agent" else self.run["train"]["epochs"])
 
-    def final(self, metric: str) -> float | None:
-        """The value after training of ``set.measure``, for example ``test.error``."""
-        dataset, _, measure = metric.rpartition(".")
+    def final(self, dataset: str, measure: str) -> float | None:
+        """What was measured on a data set, or in an environment, after training."""
         value = self.content["final"].get(dataset, {}).get(measure)
         return None if value is None else float(value)
 
-    def curve(self, metric: str) -> tuple[list[int], list[float]] | None:
-        """Epochs (of an agent: frames) and values where the metric was measured."""
-        curves = self.content["curves"]
-        points = zip(curves.get("epoch", curves.get("frames")), curves.get(metric, ()), strict=metric in curves)
-        measured = [(epoch, value) for epoch, value in points if value is not None]
+    def curve(self, curve: Curve) -> tuple[list[int], list[float]] | None:
+        """Epochs (of an agent: frames) and values where this was measured."""
+        columns = self.content["curves"]
+        times = columns["frames" if self.kind == "agent" else "epoch"]
+        points = zip(times, columns.get(curve.column, ()), strict=curve.column in columns)
+        measured = [(time, value) for time, value in points if value is not None]
         if not measured:
             return None
-        epochs, values = zip(*measured, strict=True)
-        return list(epochs), list(values)
+        found, values = zip(*measured, strict=True)
+        return list(found), list(values)
 
 
 def wilson(successes: float, count: int, z: float = 1.96) -> tuple[float, float]:
@@ -91,17 +107,21 @@ class Line:
     records: Sequence[Record]
     dashed: bool = False
 
-    def summary(self, metric: str) -> Summary | None:
-        """Final values over seeds."""
-        values = [value for record in self.records if (value := record.final(metric)) is not None]
-        return summarise(values)
+    def read(self, metric: Metric) -> list[float]:
+        """The metric of every run that has it, ordered by seed."""
+        records = sorted(self.records, key=lambda record: record.seed)
+        return [value for record in records if (value := metric.read(record)) is not None]
 
-    def curve(self, metric: str) -> tuple[list[int], list[Summary]] | None:
+    def summary(self, metric: Metric) -> Summary | None:
+        """The metric over seeds."""
+        return summarise(self.read(metric))
+
+    def curve(self, curve: Curve) -> tuple[list[int], list[Summary]] | None:
         """Mean and deviation at every evaluated epoch, over the seeds that have a value there."""
-        found = [curve for record in self.records if (curve := record.curve(metric)) is not None]
+        found = [points for record in self.records if (points := record.curve(curve)) is not None]
         if not found:
             return None
-        by_epoch = [dict(zip(*curve, strict=True)) for curve in found]
+        by_epoch = [dict(zip(*points, strict=True)) for points in found]
         epochs = sorted(set.union(*(set(values) for values in by_epoch)))
         summaries = [summarise([values[epoch] for values in by_epoch if epoch in values]) for epoch in epochs]
         return epochs, [summary for summary in summaries if summary is not None]
@@ -116,23 +136,28 @@ def summarise(values: Sequence[float]) -> Summary | None:
     return Summary(statistics.fmean(values), deviation, len(values), sure)
 
 
+def read_record(path: Path) -> Record:
+    """The record in a file; a foreign or damaged one is an error that names it."""
+    try:
+        record = Record(path, json.loads(path.read_text()))
+        _ = record.group, record.seed, record.content.get("schema")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"{path} is not a record ({error!r}); delete it and run again") from error
+    return record
+
+
 def load_records(directories: Iterable[Path]) -> list[Record]:
-    """Every ``record.json`` below the directories; the same run found twice counts once."""
+    """Every ``record.json`` below the directories; the same run found twice counts once.
+
+    A record of another version is an error: its run would not be recognized.
+    """
     records: dict[tuple[str, int], Record] = {}
     for directory in directories:
         for path in sorted(directory.rglob("*record.json")):
-            try:
-                record = Record(path, json.loads(path.read_text()))
-                records.setdefault((record.group, record.seed), record)
-            except (ValueError, KeyError) as error:
-                raise FileError(f"{path} is not a record ({error!r}); delete it and run again") from error
+            record = read_record(path)
+            schema = record.content.get("schema", 1)
+            if schema != SCHEMA:
+                advice = f"bring it up to date with `gatel0rd migrate {directory}`" if schema < SCHEMA else "update"
+                raise FileError(f"{path} has schema {schema}; this version reads {SCHEMA}: {advice}")
+            records.setdefault((record.group, record.seed), record)
     return list(records.values())
-
-
-def processor() -> str:
-    """What the machine calls its processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

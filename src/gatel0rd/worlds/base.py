@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gatel0rd.planning import ControlTask
     from gatel0rd.training.dataset import Dataset, Progress
     from gatel0rd.training.recipe import DataRecipe, Preset
-    from gatel0rd.worlds.experiments import AgentExperiment, Experiment, Scenario
+    from gatel0rd.worlds.experiments import Question, Scenario
     from gatel0rd.worlds.steering import Steering
 
     Events = dict[str, NDArray[np.bool_]]
@@ -91,7 +91,7 @@ class World:
         """Sizes of model and data, evaluation sets and schedule; for worlds with data."""
         raise self._lacks("data", "scenario")
 
-    def experiments(self) -> Sequence[Experiment | AgentExperiment]:
+    def experiments(self) -> Sequence[Question]:
         """The questions that are asked in it."""
         return ()
 

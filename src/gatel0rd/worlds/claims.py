@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gatel0rd.worlds.metrics import LossStretch, Metric
+
 SIMILAR = 1.5
 """Means that differ by less than this factor count as similar."""
 
 
 @dataclass(frozen=True)
 class Of:
-    """A number that every run of a variant has.
+    """A metric of every run of a variant.
 
-    ``metric`` is a final value (``test.error``), one in the course of training (``test.error@0.5``: at half of it;
-    ``mean success``: over all of it), a place in the record (``measures/gating/hits``), what planning reached
-    (``planning.success``), a stretch of the loss (``loss dip``, ``peak``, ``end``), or what an example's
-    latent state does (``changes: control``, ``dims: control``: the share of its numbers that change from a step to
-    the next, the number of dimensions that ever change).
+    Attributes:
+        variant: its name in the experiment.
+        experiment: the id of another experiment, if the variant is one of that.
     """
 
     variant: str
-    metric: str
+    metric: Metric
+    experiment: str | None = None
+
+    @property
+    def network(self) -> str:
+        """What numbers of the same runs have in common."""
+        return self.variant if self.experiment is None else f"{self.experiment}:{self.variant}"
 
 
 @dataclass(frozen=True)
@@ -59,35 +65,40 @@ class Claim:
     tests: tuple[Less, ...]
 
 
-def lowest(variant: str, others: Sequence[str], metric: str) -> tuple[Less, ...]:
-    """The variant's mean is below that of each of the others."""
-    return tuple(Less(Of(variant, metric), Of(other, metric)) for other in others if other != variant)
+def lowest(variant: str, others: Sequence[str], metric: Metric, *, experiment: str | None = None) -> tuple[Less, ...]:
+    """The variant's mean is below that of each of the others, which may be variants of another experiment."""
+    return tuple(Less(Of(variant, metric), Of(other, metric, experiment)) for other in others if other != variant)
 
 
-def similar(one: str, other: str, metric: str, factor: float, more: float = 0.0) -> tuple[Less, ...]:
+def similar(one: str, other: str, metric: Metric, factor: float, more: float = 0.0) -> tuple[Less, ...]:
     """Two means differ by less than a factor, and ``more``, which rates need that may both be 0."""
     return tuple(Less(Of(a, metric), Times(factor, Of(b, metric), more)) for a, b in ((one, other), (other, one)))
 
 
-def best_rate(variant: str, best: float, rates: Sequence[float], metric: str) -> tuple[Less, ...]:
+def name_with_rate(variant: str, rate: float) -> str:
+    """What a variant is called at one of the learning rates of a search."""
+    return f"{variant}-lr{rate:g}"
+
+
+def best_rate(variant: str, best: float, rates: Sequence[float], metric: Metric) -> tuple[Less, ...]:
     """Of all learning rates this one has the lowest mean."""
+    lowest_of_all = Of(name_with_rate(variant, best), metric)
     return tuple(
-        Less(Of(f"{variant}-lr{best:g}", metric), Of(f"{variant}-lr{rate:g}", metric), surely=False)
-        for rate in rates
-        if rate != best
+        Less(lowest_of_all, Of(name_with_rate(variant, rate), metric), surely=False) for rate in rates if rate != best
     )
 
 
 def loss_rises_and_falls(variants: Sequence[str]) -> Claim:
     """What the paper says of every loss under scheduled sampling."""
+    dip, peak, end = LossStretch("dip"), LossStretch("peak"), LossStretch("end")
     return Claim(
         words="The loss rises while the sampling probability falls, and then falls continuously.",
         tests=tuple(
             test
             for name in variants
             for test in (
-                Less(Times(1.1, Of(name, "loss dip")), Of(name, "loss peak")),
-                Less(Of(name, "loss end"), Times(0.9, Of(name, "loss peak"))),
+                Less(Times(1.1, Of(name, dip)), Of(name, peak)),
+                Less(Of(name, end), Times(0.9, Of(name, peak))),
             )
         ),
     )

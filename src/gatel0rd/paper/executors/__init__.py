@@ -1,1 +1,1 @@
-"""Who does the work of many runs."""
+"""Where many runs are executed: on this machine, on a Ray cluster, or by SLURM."""

@@ -1,4 +1,4 @@
-"""Who does the work of many runs."""
+"""Where many runs are executed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutorConfig:
-    """Who does the work of many runs.
+    """Where many runs are executed.
 
     Attributes:
         kind: this machine, a Ray cluster, or SLURM.

@@ -12,6 +12,7 @@ import numpy as np
 
 from gatel0rd.paper.records import Line
 from gatel0rd.worlds import registry
+from gatel0rd.worlds.metrics import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +84,7 @@ def save_as(figure: Figure, path: Path) -> None:
 
 
 def shrink(path: Path, width: int = 800, colors: int = 48) -> Path:
-    """A small PNG beside a figure that was saved."""
+    """A small PNG next to a figure that was saved."""
     from PIL import Image
 
     small = path.with_name(f"{path.stem}-small.png")
@@ -113,15 +114,15 @@ def color_of(line: Line, lines: Sequence[Line]) -> str:
 
 
 @styled
-def curves(lines: Sequence[Line], metric: str, *, title: str, ylabel: str, log: bool = True) -> Figure:
+def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log: bool = True) -> Figure:
     """Mean over seeds with a shaded standard deviation, over epochs or frames."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
-    agents = any("frames" in record.run for line in lines for record in line.records)
-    rate = metric.rpartition(".")[2] == "success"
+    agents = any(record.kind == "agent" for line in lines for record in line.records)
+    rate = shown.measure == "success"
     for line in lines:
-        curve = line.curve(metric)
+        curve = line.curve(shown)
         if curve is None:
             continue
         times, summaries = curve
@@ -225,7 +226,7 @@ def planning(lines: Sequence[Line], *, title: str) -> Figure:
 @styled
 def sampling(lines: Sequence[Line], *, title: str) -> Figure:
     """Probability of feeding the real input, over epochs."""
-    figure = curves(lines[:1], "train.sampling_probability", title=title, ylabel="probability", log=False)
+    figure = curves(lines[:1], Curve("sampling_probability", "train"), title=title, ylabel="probability", log=False)
     legend = figure.axes[0].get_legend()
     if legend is not None:
         legend.remove()

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatel0rd.paper.claims import VERDICTS, Finding, Verdict
+from gatel0rd.paper.claims import VERDICTS, Verdict
+from gatel0rd.paper.report.judge import Judged, count_verdicts, count_words
 from gatel0rd.tables import Table
 
 STYLE = """
@@ -77,26 +78,6 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A claim of the paper with its verdict: one row of the page's first screen.
-
-    Attributes:
-        world: where it was seen, in words.
-        artefacts: the paper's names of the figures and tables that show it.
-        scale: seeds and share of the paper's scale, in words.
-        anchor: the section with the details; empty if there is none.
-    """
-
-    world: str
-    id: str
-    artefacts: str
-    words: str
-    finding: Finding
-    scale: str
-    anchor: str = ""
-
-
-@dataclass(frozen=True)
 class Section:
     """What the page says about one experiment at one scale."""
 
@@ -125,11 +106,6 @@ class Section:
         return "\n\n".join(parts) + "\n"
 
 
-def verdict_counts(judged: Sequence[Judged]) -> dict[Verdict, int]:
-    """How many claims hold, and so on."""
-    return {verdict: sum(claim.finding.verdict == verdict for claim in judged) for verdict in VERDICTS}
-
-
 def verdict_table(judged: Sequence[Judged]) -> Table:
     """Every claim with its verdict, as a table of text."""
     rows = [
@@ -139,11 +115,17 @@ def verdict_table(judged: Sequence[Judged]) -> Table:
     return Table(["in the paper", "the paper's claim", "verdict", "seeds and scale", "our numbers"], rows, prose=True)
 
 
+def verdicts_markdown(judged: Sequence[Judged]) -> str:
+    """How many claims hold, and the table of all that were tested."""
+    tested = [claim for claim in judged if claim.finding.verdict != "not run"]
+    return f"**{count_words(judged)}** {RULE}\n\n{verdict_table(tested).markdown()}"
+
+
 def _verdicts(judged: Sequence[Judged]) -> str:
     """The first screen: how many claims hold, a board of all experiments with a dot per claim, then every claim."""
     counts = "".join(
         f"<div><b>{count}</b><span>{VERDICTS[verdict]}{_dot(verdict)}</span></div>"
-        for verdict, count in verdict_counts(judged).items()
+        for verdict, count in count_verdicts(judged).items()
     )
     board = ""
     for world in dict.fromkeys(claim.world for claim in judged):

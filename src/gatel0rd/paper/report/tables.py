@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gatel0rd.paper.records import Line, Summary, summarise, wilson
 from gatel0rd.tables import Table
+from gatel0rd.worlds.metrics import FinalValue, GatingRate, Metric, short_name
 
 
 class Published(Protocol):
@@ -20,10 +21,10 @@ class Published(Protocol):
     def deviation(self) -> float: ...
 
 
-PaperValues = Mapping[tuple[str, str], Published]
+PaperValues = Mapping[tuple[str, Metric], Published]
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Two significant digits, without an exponent for everyday sizes."""
     if value == 0:
         return "0"
@@ -36,42 +37,47 @@ def plus_minus(summary: Summary | None) -> str:
     if summary is None:
         return "–"
     if summary.seeds == 1:
-        return f"{number(summary.mean)} (1 seed)"
-    sure = "" if summary.interval is None else f"; {number(summary.interval[0])} to {number(summary.interval[1])}"
-    return f"{number(summary.mean)} ± {number(summary.deviation)} ({summary.seeds} seeds{sure})"
+        return f"{format_number(summary.mean)} (1 seed)"
+    sure = (
+        ""
+        if summary.interval is None
+        else f"; {format_number(summary.interval[0])} to {format_number(summary.interval[1])}"
+    )
+    return f"{format_number(summary.mean)} ± {format_number(summary.deviation)} ({summary.seeds} seeds{sure})"
 
 
 def published(value: Published | None) -> str:
     return "–" if value is None else f"{value.mean:g} ± {value.deviation:g}"
 
 
-def final_table(lines: Sequence[Line], metrics: Sequence[str], paper: PaperValues) -> Table:
-    """Final values, ours beside the paper's."""
+def final_table(lines: Sequence[Line], values: Sequence[FinalValue], paper: PaperValues) -> Table:
+    """Final values, ours compared with the paper's."""
     header = ["network"]
-    for metric in metrics:
-        header += [f"{metric.replace('.', ' ')}, ours", "the paper's"]
+    for value in values:
+        header += [f"{value.words}, ours", "the paper's"]
     rows = []
     for line in lines:
         row = [line.label]
-        for metric in metrics:
-            row += [plus_minus(line.summary(metric)), published(paper.get((line.name, metric)))]
+        for value in values:
+            row += [plus_minus(line.summary(value)), published(paper.get((line.name, value)))]
         rows.append(row)
     return Table(header, rows)
 
 
-GATING_ROWS = (("control", ("hits", "misses")), ("no control", ("false_alarms", "correct_rejections")))
+GATING_ROWS = (
+    ("control", (GatingRate("hits"), GatingRate("misses"))),
+    ("no control", (GatingRate("false_alarms"), GatingRate("correct_rejections"))),
+)
 
 
 def gating_table(lines: Sequence[Line], paper: PaperValues) -> Table:
     """Share of inputs with an open gate, at the event and elsewhere (Table 2)."""
     rows = []
     for line in lines:
-        gatings = [record.content["measures"]["gating"] for record in line.records]
-        for title, names in GATING_ROWS:
+        for title, rates in GATING_ROWS:
             row = [f"{line.label}, {title}"]
-            for name in names:
-                summary = summarise([gating[name] for gating in gatings if gating is not None])
-                row += [f"{name.replace('_', ' ')}: {plus_minus(summary)}", published(paper.get((line.name, name)))]
+            for rate in rates:
+                row += [f"{rate.words}: {plus_minus(line.summary(rate))}", published(paper.get((line.name, rate)))]
             rows.append(row)
     return Table(["input", "gate open, ours", "the paper's", "gate closed, ours", "the paper's"], rows)
 
@@ -86,7 +92,10 @@ GATE_STATISTICS = {
 def gate_table(lines: Sequence[Line], datasets: Sequence[str]) -> Table:
     """How often gates are open, as shares."""
     rows = [
-        [f"{line.label}, {dataset}", *(plus_minus(line.summary(f"{dataset}.{name}")) for name in GATE_STATISTICS)]
+        [
+            f"{line.label}, {dataset}",
+            *(plus_minus(line.summary(FinalValue(dataset, name))) for name in GATE_STATISTICS),
+        ]
         for line in lines
         for dataset in datasets
     ]
@@ -143,7 +152,7 @@ def planning_table(lines: Sequence[Line]) -> Table:
         cells, rates = [], []
         for record in sorted(line.records, key=lambda record: record.seed):
             outcome = record.content.get("planning")
-            if outcome is None or outcome["epochs"][-1] != record.run["train"]["epochs"]:
+            if outcome is None or outcome["epochs"][-1] != record.length:
                 continue
             rate, episodes = outcome["success"][-1], outcome["episodes"][-1]
             low, high = wilson(rate * episodes, episodes)
@@ -157,7 +166,7 @@ def planning_table(lines: Sequence[Line]) -> Table:
     return Table(["network", "success, mean ± standard error", "every seed, with its 95 % interval"], rows)
 
 
-def grid_table(lines: Sequence[Line], metric: str) -> Table:
+def grid_table(lines: Sequence[Line], metric: Metric) -> Table:
     """A row per network, a column per learning rate; the lowest mean of each row is marked."""
 
     def rate(line: Line) -> float:
@@ -166,7 +175,7 @@ def grid_table(lines: Sequence[Line], metric: str) -> Table:
     return _search_table(lines, metric, lambda line: f"rate {rate(line):g}", lambda line: -rate(line))
 
 
-def layers_table(lines: Sequence[Line], metric: str) -> Table:
+def layers_table(lines: Sequence[Line], metric: Metric) -> Table:
     """A row per network, a column per number of layers; the lowest mean of each row is marked."""
 
     def layers(line: Line) -> int:
@@ -177,7 +186,7 @@ def layers_table(lines: Sequence[Line], metric: str) -> Table:
 
 
 def _search_table(
-    lines: Sequence[Line], metric: str, column: Callable[[Line], str], order: Callable[[Line], float]
+    lines: Sequence[Line], metric: Metric, column: Callable[[Line], str], order: Callable[[Line], float]
 ) -> Table:
     lines = [line for line in lines if line.records]
     columns = list(dict.fromkeys(column(line) for line in sorted(lines, key=order)))
@@ -201,12 +210,11 @@ def agent_table(lines: Sequence[Line]) -> Table:
     )
     header = ["memory"]
     for place in places:
-        short = place.removeprefix("MiniGrid-").removesuffix("-v0")
-        header += [f"{short}, success", "reward"]
+        header += [f"{short_name(place)}, success", "reward"]
     rows = []
     for line in lines:
-        rates = [line.summary(f"{place}.success") for place in places]
-        rewards = [line.summary(f"{place}.return") for place in places]
+        rates = [line.summary(FinalValue(place, "success")) for place in places]
+        rewards = [line.summary(FinalValue(place, "return")) for place in places]
         cells = [f for pair in zip(map(percentage, rates), map(plus_minus, rewards), strict=True) for f in pair]
         rows.append([line.label, *cells])
     return Table(header, rows)

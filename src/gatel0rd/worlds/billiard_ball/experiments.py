@@ -7,8 +7,17 @@ from itertools import pairwise
 
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.config import CellConfig, CellName, GateName
-from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, best_rate, lowest, similar
-from gatel0rd.worlds.experiments import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, lowest, similar
+from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates
+from gatel0rd.worlds.metrics import (
+    TEST_ERROR,
+    VALIDATION_ERROR,
+    ChangedDimensions,
+    ChangedShare,
+    CurveAt,
+    EventMatch,
+    FinalValue,
+)
 
 LAYERS = 3
 """Layers of g and r in GateL0RD, and stacked cells of the others, where prediction errors are compared."""
@@ -46,8 +55,6 @@ GATEL0RD = _network("gatel0rd", "GateL0RD")
 LSTM, GRU, ELMAN = _network("lstm", "LSTM"), _network("gru", "GRU"), _network("elman", "Elman RNN")
 FOUR = (GATEL0RD, LSTM, GRU, ELMAN)
 BASELINES = ("lstm", "gru", "elman")
-CONTACTS = "measures/gating/free-running/events/cushion contact/3"
-"""Where records keep how gates coincide with contacts, within three steps."""
 
 
 def _sparsity(weight: float) -> Variant:
@@ -92,8 +99,7 @@ def _layers(layers: int) -> tuple[Variant, ...]:
     )
 
 
-TEST = ("test.error",)
-VALIDATION = ("validation.error",)
+OPEN_RATE, DIMS_USED = FinalValue("test", "open_rate"), FinalValue("test", "dims_used")
 
 EXPERIMENTS = (
     Experiment(
@@ -103,19 +109,19 @@ EXPERIMENTS = (
         claims=(
             Claim(
                 words="Only GateL0RD with λ = 0.001 achieves reasonable predictions.",
-                tests=lowest("gatel0rd", ("gatel0rd-0", *BASELINES), "test.error"),
+                tests=lowest("gatel0rd", ("gatel0rd-0", *BASELINES), TEST_ERROR),
             ),
             Claim(
                 words="Without the penalty it is still better than the other networks.",
-                tests=lowest("gatel0rd-0", BASELINES, "test.error"),
+                tests=lowest("gatel0rd-0", BASELINES, TEST_ERROR),
             ),
         ),
         scenario=SCENARIO,
         policy="shots",
         variants=tuple(map(_teacher_forced, COMPARED)),
         views=(
-            View(kind="curves", title="Prediction error, teacher forcing", artefact="Fig. 3a", metrics=TEST),
-            View(kind="final_table", title="Final prediction errors", artefact="Fig. 3a", metrics=TEST),
+            View(kind="curves", title="Prediction error, teacher forcing", artefact="Fig. 3a", curve=TEST_ERROR.curve),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 3a", values=(TEST_ERROR,)),
         ),
     ),
     Experiment(
@@ -126,21 +132,23 @@ EXPERIMENTS = (
             Claim(
                 words="All networks improve on teacher forcing.",
                 tests=tuple(
-                    Less(Of(name, "test.error"), Of(f"billiard/teacher-forcing:{name}", "test.error"))
+                    Less(Of(name, TEST_ERROR), Of(name, TEST_ERROR, "billiard/teacher-forcing"))
                     for name in ("gatel0rd", "gatel0rd-0", *BASELINES)
                 ),
             ),
             Claim(
                 words="GateL0RD with λ = 0.001 has the lowest mean error.",
-                tests=lowest("gatel0rd", ("gatel0rd-0", *BASELINES), "test.error"),
+                tests=lowest("gatel0rd", ("gatel0rd-0", *BASELINES), TEST_ERROR),
             ),
         ),
         scenario=SCENARIO,
         policy="shots",
         variants=COMPARED,
         views=(
-            View(kind="curves", title="Prediction error, scheduled sampling", artefact="Fig. 3b", metrics=TEST),
-            View(kind="final_table", title="Final prediction errors", artefact="Fig. 3b", metrics=TEST),
+            View(
+                kind="curves", title="Prediction error, scheduled sampling", artefact="Fig. 3b", curve=TEST_ERROR.curve
+            ),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 3b", values=(TEST_ERROR,)),
         ),
     ),
     Experiment(
@@ -150,44 +158,44 @@ EXPERIMENTS = (
         claims=(
             Claim(
                 words="λ = 0.001 has the lowest error.",
-                tests=lowest("gatel0rd", ("gatel0rd-0", "gatel0rd-0.01", "gatel0rd-0.1"), "test.error"),
+                tests=lowest("gatel0rd", ("gatel0rd-0", "gatel0rd-0.01", "gatel0rd-0.1"), TEST_ERROR),
             ),
             Claim(
                 words="The errors of 0 and 0.01 are similar, that of 0.1 is higher.",
                 tests=(
-                    *similar("gatel0rd-0", "gatel0rd-0.01", "test.error", SIMILAR),
-                    Less(Of("gatel0rd-0.01", "test.error"), Of("gatel0rd-0.1", "test.error")),
+                    *similar("gatel0rd-0", "gatel0rd-0.01", TEST_ERROR, SIMILAR),
+                    Less(Of("gatel0rd-0.01", TEST_ERROR), Of("gatel0rd-0.1", TEST_ERROR)),
                 ),
             ),
             Claim(
                 words="A larger λ opens fewer gates and uses fewer dimensions.",
                 tests=tuple(
                     Less(Of(larger, metric), Of(smaller, metric))
-                    for metric in ("test.open_rate", "test.dims_used")
+                    for metric in (OPEN_RATE, DIMS_USED)
                     for larger, smaller in pairwise(("gatel0rd-0.1", "gatel0rd-0.01", "gatel0rd", "gatel0rd-0"))
                 ),
             ),
             Claim(
                 words="With λ = 0 less than 6 of 8 dimensions are used, with 0.01 two.",
                 tests=(
-                    Less(Of("gatel0rd-0", "test.dims_used"), 6 / 8),
-                    Less(1.5 / 8, Of("gatel0rd-0.01", "test.dims_used")),
-                    Less(Of("gatel0rd-0.01", "test.dims_used"), 2.5 / 8),
+                    Less(Of("gatel0rd-0", DIMS_USED), 6 / 8),
+                    Less(1.5 / 8, Of("gatel0rd-0.01", DIMS_USED)),
+                    Less(Of("gatel0rd-0.01", DIMS_USED), 2.5 / 8),
                 ),
             ),
             Claim(
                 words="Even with λ = 0 gates close over training.",
-                tests=(Less(Of("gatel0rd-0", "test.open_rate"), Of("gatel0rd-0", "test.open_rate@0")),),
+                tests=(Less(Of("gatel0rd-0", OPEN_RATE), Of("gatel0rd-0", CurveAt(OPEN_RATE.curve, 0))),),
             ),
         ),
         scenario=SCENARIO,
         policy="shots",
         variants=tuple(map(_sparsity, (0.001, 0, 0.01, 0.1))),
         views=(
-            View(kind="curves", title="Prediction error", artefact="Fig. 3c", metrics=TEST),
-            View(kind="curves", title="Gate openings", artefact="Fig. 3d", metrics=("test.open_rate",)),
-            View(kind="curves", title="Latent dimensions used", artefact="Fig. 17", metrics=("test.dims_used",)),
-            View(kind="gate_table", title="Gate statistics, free-running", artefact="Suppl. D.1", metrics=("test",)),
+            View(kind="curves", title="Prediction error", artefact="Fig. 3c", curve=TEST_ERROR.curve),
+            View(kind="curves", title="Gate openings", artefact="Fig. 3d", curve=OPEN_RATE.curve),
+            View(kind="curves", title="Latent dimensions used", artefact="Fig. 17", curve=DIMS_USED.curve),
+            View(kind="gate_table", title="Gate statistics, free-running", artefact="Suppl. D.1", datasets=("test",)),
         ),
     ),
     Experiment(
@@ -199,10 +207,10 @@ EXPERIMENTS = (
                 words="With λ = 0.01 GateL0RD updates two dimensions of its latent state around the points of "
                 "collision.",
                 tests=(
-                    Less(1.5 / 8, Of("gatel0rd-0.01", "test.dims_used")),
-                    Less(Of("gatel0rd-0.01", "test.dims_used"), 2.5 / 8),
-                    Less(0.5, Of("gatel0rd-0.01", f"{CONTACTS}/precision")),
-                    Less(0.5, Of("gatel0rd-0.01", f"{CONTACTS}/recall")),
+                    Less(1.5 / 8, Of("gatel0rd-0.01", DIMS_USED)),
+                    Less(Of("gatel0rd-0.01", DIMS_USED), 2.5 / 8),
+                    Less(0.5, Of("gatel0rd-0.01", EventMatch("cushion contact", "precision", 3))),
+                    Less(0.5, Of("gatel0rd-0.01", EventMatch("cushion contact", "recall", 3))),
                 ),
             ),
         ),
@@ -222,13 +230,13 @@ EXPERIMENTS = (
             Claim(
                 words="GateL0RD changes two dimensions around collisions.",
                 tests=(
-                    Less(1.5, Of("gatel0rd-0.01", "dims: two contacts")),
-                    Less(Of("gatel0rd-0.01", "dims: two contacts"), 2.5),
+                    Less(1.5, Of("gatel0rd-0.01", ChangedDimensions("two contacts"))),
+                    Less(Of("gatel0rd-0.01", ChangedDimensions("two contacts")), 2.5),
                 ),
             ),
             Claim(
                 words="GRU and LSTM change many throughout.",
-                tests=tuple(Less(0.9, Of(f"{name}-layers1", "changes: two contacts")) for name in ("gru", "lstm")),
+                tests=tuple(Less(0.9, Of(f"{name}-layers1", ChangedShare("two contacts"))) for name in ("gru", "lstm")),
             ),
         ),
         scenario=SCENARIO,
@@ -239,8 +247,8 @@ EXPERIMENTS = (
             replace(_network("lstm", "LSTM, one layer", 1), name="lstm-layers1"),
         ),
         views=(
-            View(kind="trajectory", title="Trajectory", artefact="Fig. 7a, Fig. 16a", metrics=("two contacts",)),
-            View(kind="latents", title="Latent states", artefact="Fig. 7b, Fig. 16b", metrics=("two contacts",)),
+            View(kind="trajectory", title="Trajectory", artefact="Fig. 7a, Fig. 16a", example="two contacts"),
+            View(kind="latents", title="Latent states", artefact="Fig. 7b, Fig. 16b", example="two contacts"),
         ),
     ),
     Experiment(
@@ -254,8 +262,8 @@ EXPERIMENTS = (
                     test
                     for name, dims in (("gatel0rd-0.01", 2), ("gatel0rd", 3), ("gatel0rd-0", 5))
                     for test in (
-                        Less(dims - 0.5, Of(name, "dims: three contacts")),
-                        Less(Of(name, "dims: three contacts"), dims + 0.5),
+                        Less(dims - 0.5, Of(name, ChangedDimensions("three contacts"))),
+                        Less(Of(name, ChangedDimensions("three contacts")), dims + 0.5),
                     )
                 ),
             ),
@@ -264,8 +272,8 @@ EXPERIMENTS = (
         policy="shots",
         variants=tuple(map(_sparsity, (0, 0.001, 0.01))),
         views=(
-            View(kind="trajectory", title="Trajectory", artefact="Fig. 16c", metrics=("three contacts",)),
-            View(kind="latents", title="Latent states", artefact="Fig. 16d", metrics=("three contacts",)),
+            View(kind="trajectory", title="Trajectory", artefact="Fig. 16c", example="three contacts"),
+            View(kind="latents", title="Latent states", artefact="Fig. 16d", example="three contacts"),
         ),
     ),
     Experiment(
@@ -275,17 +283,22 @@ EXPERIMENTS = (
         claims=(
             Claim(
                 words="Heaviside gates are worse.",
-                tests=lowest("gatel0rd", ("gatel0rd-heaviside-0.001", "gatel0rd-heaviside-0"), "test.error"),
+                tests=lowest("gatel0rd", ("gatel0rd-heaviside-0.001", "gatel0rd-heaviside-0"), TEST_ERROR),
             ),
             Claim(
                 words="Without the penalty their error even rises.",
-                tests=(Less(Of("gatel0rd-heaviside-0", "test.error@0.25"), Of("gatel0rd-heaviside-0", "test.error")),),
+                tests=(
+                    Less(
+                        Of("gatel0rd-heaviside-0", CurveAt(TEST_ERROR.curve, 0.25)),
+                        Of("gatel0rd-heaviside-0", TEST_ERROR),
+                    ),
+                ),
             ),
             Claim(
                 words="A sigmoid is as good as ReTanh but never exactly 0.",
                 tests=(
-                    *similar("gatel0rd-sigmoid-0", "gatel0rd", "test.error", SIMILAR),
-                    Less(0.999, Of("gatel0rd-sigmoid-0", "test.open_rate")),
+                    *similar("gatel0rd-sigmoid-0", "gatel0rd", TEST_ERROR, SIMILAR),
+                    Less(0.999, Of("gatel0rd-sigmoid-0", OPEN_RATE)),
                 ),
             ),
         ),
@@ -297,7 +310,7 @@ EXPERIMENTS = (
             _gate("heaviside", 0.001, "Heaviside, λ = 0.001"),
             _gate("heaviside", 0, "Heaviside, λ = 0"),
         ),
-        views=(View(kind="curves", title="Prediction error", artefact="Fig. 11", metrics=TEST),),
+        views=(View(kind="curves", title="Prediction error", artefact="Fig. 11", curve=TEST_ERROR.curve),),
     ),
     Experiment(
         id="billiard/gate-noise",
@@ -307,14 +320,14 @@ EXPERIMENTS = (
             Claim(
                 words="The error is the same with and without noise.",
                 tests=(
-                    *similar("gatel0rd-noise0", "gatel0rd-0.01", "test.error", SIMILAR),
-                    *similar("gatel0rd-noise0", "gatel0rd-noise0.2", "test.error", SIMILAR),
+                    *similar("gatel0rd-noise0", "gatel0rd-0.01", TEST_ERROR, SIMILAR),
+                    *similar("gatel0rd-noise0", "gatel0rd-noise0.2", TEST_ERROR, SIMILAR),
                 ),
             ),
             Claim(
                 words="More noise opens fewer gates.",
                 tests=tuple(
-                    Less(Of(more, "test.open_rate"), Of(less, "test.open_rate"))
+                    Less(Of(more, OPEN_RATE), Of(less, OPEN_RATE))
                     for less, more in pairwise(("gatel0rd-noise0", "gatel0rd-0.01", "gatel0rd-noise0.2"))
                 ),
             ),
@@ -323,8 +336,8 @@ EXPERIMENTS = (
         policy="shots",
         variants=(_noise(0), replace(_sparsity(0.01), label="gate noise 0.1"), _noise(0.2)),
         views=(
-            View(kind="curves", title="Prediction error", artefact="Fig. 12a", metrics=TEST),
-            View(kind="curves", title="Gate openings", artefact="Fig. 12b", metrics=("test.open_rate",)),
+            View(kind="curves", title="Prediction error", artefact="Fig. 12a", curve=TEST_ERROR.curve),
+            View(kind="curves", title="Gate openings", artefact="Fig. 12b", curve=OPEN_RATE.curve),
         ),
     ),
     Experiment(
@@ -335,7 +348,7 @@ EXPERIMENTS = (
             Claim(
                 words="All networks are worse without f_init.",
                 tests=tuple(
-                    Less(Of(variant.name, "test.error"), Of(f"{variant.name}-zero", "test.error")) for variant in FOUR
+                    Less(Of(variant.name, TEST_ERROR), Of(f"{variant.name}-zero", TEST_ERROR)) for variant in FOUR
                 ),
             ),
         ),
@@ -353,49 +366,26 @@ EXPERIMENTS = (
             for initialized in (True, False)
         ),
         views=(
-            View(kind="curves", title="Prediction error", artefact="Fig. 13", metrics=TEST),
-            View(kind="final_table", title="Final prediction errors", artefact="Fig. 13", metrics=TEST),
+            View(kind="curves", title="Prediction error", artefact="Fig. 13", curve=TEST_ERROR.curve),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 13", values=(TEST_ERROR,)),
         ),
     ),
-    Experiment(
-        id="billiard/learning-rates",
+    search_rates(
+        "billiard/learning-rates",
         title="Learning rates, scheduled sampling",
-        question="Which learning rate gives the lowest validation error?",
-        claims=(
-            Claim(
-                words="0.0005 for all four.",
-                tests=tuple(
-                    test for variant in FOUR for test in best_rate(variant.name, 0.0005, GRID_RATES, "validation.error")
-                ),
-            ),
-        ),
+        words="0.0005 for all four.",
         scenario=SCENARIO,
         policy="shots",
-        variants=with_rates(FOUR, GRID_RATES),
-        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=VALIDATION),),
-        seeds=2,
+        variants=FOUR,
     ),
-    Experiment(
-        id="billiard/teacher-forcing-rates",
+    search_rates(
+        "billiard/teacher-forcing-rates",
         title="Learning rates, teacher forcing",
         question="Which learning rate gives the lowest validation error after training on real inputs?",
-        claims=(
-            Claim(
-                words="0.001 for GateL0RD, LSTM and GRU, 0.00005 for the Elman RNN.",
-                tests=tuple(
-                    test
-                    for variant in FOUR
-                    for test in best_rate(
-                        variant.name, 0.00005 if variant.name == "elman" else 0.001, GRID_RATES, "validation.error"
-                    )
-                ),
-            ),
-        ),
+        words="0.001 for GateL0RD, LSTM and GRU, 0.00005 for the Elman RNN.",
         scenario=SCENARIO,
         policy="shots",
-        variants=with_rates(tuple(map(_teacher_forced, FOUR)), GRID_RATES),
-        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=VALIDATION),),
-        seeds=2,
+        variants=tuple(map(_teacher_forced, FOUR)),
     ),
     Experiment(
         id="billiard/layers",
@@ -406,8 +396,8 @@ EXPERIMENTS = (
                 words="All networks are slightly better with three.",
                 tests=tuple(
                     Less(
-                        Of(f"{variant.name}-layers3", "validation.error"),
-                        Of(f"{variant.name}-layers{fewer}", "validation.error"),
+                        Of(f"{variant.name}-layers3", VALIDATION_ERROR),
+                        Of(f"{variant.name}-layers{fewer}", VALIDATION_ERROR),
                         surely=False,
                     )
                     for variant in FOUR
@@ -418,7 +408,7 @@ EXPERIMENTS = (
         scenario=SCENARIO,
         policy="shots",
         variants=tuple(variant for layers in (1, 2, 3) for variant in _layers(layers)),
-        views=(View(kind="layers_table", title="Validation error", artefact="Suppl. B.1", metrics=VALIDATION),),
+        views=(View(kind="layers_table", title="Validation error", artefact="Suppl. B.1", values=(VALIDATION_ERROR,)),),
         seeds=2,
     ),
 )

@@ -6,8 +6,15 @@ from dataclasses import replace
 
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.config import CellConfig, CellName
-from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, Times, best_rate, lowest, similar
-from gatel0rd.worlds.experiments import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, Times, lowest, similar
+from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates
+from gatel0rd.worlds.metrics import (
+    GENERALIZATION_ERROR,
+    TEST_ERROR,
+    ChangedDimensions,
+    ChangedShare,
+    EventMatch,
+)
 
 EPOCHS, REFERENCE_EPOCHS = 5000, 20_000
 HIDDEN = 16
@@ -89,7 +96,6 @@ DEEP = (
 )
 
 BASELINES = ("lstm", "gru", "elman")
-TEST, GENERALIZATION = ("test.error",), ("generalization.error",)
 
 EXPERIMENTS = (
     Experiment(
@@ -99,31 +105,31 @@ EXPERIMENTS = (
         claims=(
             Claim(
                 words="On the test set LSTM's error is slightly lower than GateL0RD's (λ = 0.0001).",
-                tests=lowest("lstm", ("gatel0rd",), "test.error"),
+                tests=lowest("lstm", ("gatel0rd",), TEST_ERROR),
             ),
             Claim(
                 words="When the grasp comes later all errors are much higher.",
                 tests=tuple(
-                    Less(Of(variant.name, "test.error"), Times(0.5, Of(variant.name, "generalization.error")))
+                    Less(Of(variant.name, TEST_ERROR), Times(0.5, Of(variant.name, GENERALIZATION_ERROR)))
                     for variant in FOUR
                 ),
             ),
             Claim(
                 words="GateL0RD's is then the lowest.",
-                tests=lowest("gatel0rd", BASELINES, "generalization.error"),
+                tests=lowest("gatel0rd", BASELINES, GENERALIZATION_ERROR),
             ),
         ),
         scenario=SCENARIO,
         policy="grasps",
         variants=FOUR,
         views=(
-            View(kind="curves", title="Test error", artefact="Fig. 22a", metrics=TEST),
-            View(kind="curves", title="Generalization error", artefact="Fig. 22b", metrics=GENERALIZATION),
+            View(kind="curves", title="Test error", artefact="Fig. 22a", curve=TEST_ERROR.curve),
+            View(kind="curves", title="Generalization error", artefact="Fig. 22b", curve=GENERALIZATION_ERROR.curve),
             View(
                 kind="final_table",
                 title="Final prediction errors",
                 artefact="Fig. 22a",
-                metrics=(*TEST, *GENERALIZATION),
+                values=(TEST_ERROR, GENERALIZATION_ERROR),
             ),
         ),
     ),
@@ -135,22 +141,22 @@ EXPERIMENTS = (
             Claim(
                 words="One or three dimensions of GateL0RD's latent state change around the grasp and then stay.",
                 tests=(
-                    Less(0.5, Of("gatel0rd", "dims: late grasp")),
-                    Less(Of("gatel0rd", "dims: late grasp"), 3.5),
-                    Less(Of("gatel0rd", "changes: late grasp"), 0.1),
+                    Less(0.5, Of("gatel0rd", ChangedDimensions("late grasp"))),
+                    Less(Of("gatel0rd", ChangedDimensions("late grasp")), 3.5),
+                    Less(Of("gatel0rd", ChangedShare("late grasp")), 0.1),
                 ),
             ),
             Claim(
                 words="Other networks' states are not as easily interpreted (tested: they change all the time).",
-                tests=tuple(Less(0.9, Of(name, "changes: late grasp")) for name in BASELINES),
+                tests=tuple(Less(0.9, Of(name, ChangedShare("late grasp"))) for name in BASELINES),
             ),
         ),
         scenario=SCENARIO,
         policy="grasps",
         variants=FOUR,
         views=(
-            View(kind="latents", title="Example 1", artefact="Fig. 7c", metrics=("late grasp",)),
-            View(kind="latents", title="Example 2", artefact="Fig. 23", metrics=("early grasp",)),
+            View(kind="latents", title="Example 1", artefact="Fig. 7c", example="late grasp"),
+            View(kind="latents", title="Example 2", artefact="Fig. 23", example="early grasp"),
         ),
     ),
     Experiment(
@@ -161,8 +167,8 @@ EXPERIMENTS = (
             Claim(
                 words="GateL0RD typically updates its latent state when the object is grasped.",
                 tests=(
-                    Less(0.8, Of("gatel0rd", "measures/gating/free-running/events/grasp/3/recall")),
-                    Less(0.5, Of("gatel0rd", "measures/gating/free-running/events/grasp/3/precision")),
+                    Less(0.8, Of("gatel0rd", EventMatch("grasp", "recall", 3))),
+                    Less(0.5, Of("gatel0rd", EventMatch("grasp", "precision", 3))),
                 ),
             ),
         ),
@@ -176,27 +182,17 @@ EXPERIMENTS = (
                 kind="gate_table",
                 title="Gate statistics, free-running",
                 artefact="Suppl. D.7",
-                metrics=("test", "generalization"),
+                datasets=("test", "generalization"),
             ),
         ),
     ),
-    Experiment(
-        id="fetch/learning-rates",
+    search_rates(
+        "fetch/learning-rates",
         title="Learning-rate grid search",
-        question="Which learning rate gives the lowest validation error?",
-        claims=(
-            Claim(
-                words="0.005 for all four.",
-                tests=tuple(
-                    test for variant in FOUR for test in best_rate(variant.name, 0.005, GRID_RATES, "validation.error")
-                ),
-            ),
-        ),
+        words="0.005 for all four.",
         scenario=SCENARIO,
         policy="grasps",
-        variants=with_rates(FOUR, GRID_RATES),
-        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),),
-        seeds=2,
+        variants=FOUR,
     ),
     Experiment(
         id="fetch-diverse/prediction",
@@ -208,14 +204,14 @@ EXPERIMENTS = (
                 tests=tuple(
                     test
                     for name in ("gatel0rd-0.001", *BASELINES)
-                    for test in similar(name, "gatel0rd-0", "test.error", SIMILAR)
+                    for test in similar(name, "gatel0rd-0", TEST_ERROR, SIMILAR)
                 ),
             ),
             Claim(
                 words="GateL0RD is slightly worse than the others with λ = 0.001 and slightly better with λ = 0.",
                 tests=(
-                    *lowest("gatel0rd-0", BASELINES, "test.error"),
-                    *(Less(Of(name, "test.error"), Of("gatel0rd-0.001", "test.error")) for name in BASELINES),
+                    *lowest("gatel0rd-0", BASELINES, TEST_ERROR),
+                    *(Less(Of(name, TEST_ERROR), Of("gatel0rd-0.001", TEST_ERROR)) for name in BASELINES),
                 ),
             ),
         ),
@@ -223,27 +219,17 @@ EXPERIMENTS = (
         policy="mixed",
         variants=DEEP,
         views=(
-            View(kind="curves", title="Prediction error", artefact="Fig. 24", metrics=TEST),
-            View(kind="final_table", title="Final prediction errors", artefact="Fig. 24", metrics=TEST),
-            View(kind="gate_table", title="Gate statistics, free-running", artefact="Suppl. D.8", metrics=("test",)),
+            View(kind="curves", title="Prediction error", artefact="Fig. 24", curve=TEST_ERROR.curve),
+            View(kind="final_table", title="Final prediction errors", artefact="Fig. 24", values=(TEST_ERROR,)),
+            View(kind="gate_table", title="Gate statistics, free-running", artefact="Suppl. D.8", datasets=("test",)),
         ),
     ),
-    Experiment(
-        id="fetch-diverse/learning-rates",
+    search_rates(
+        "fetch-diverse/learning-rates",
         title="Learning-rate grid search, diverse sequences",
-        question="Which learning rate gives the lowest validation error?",
-        claims=(
-            Claim(
-                words="0.001 for all four.",
-                tests=tuple(
-                    test for variant in DEEP for test in best_rate(variant.name, 0.001, GRID_RATES, "validation.error")
-                ),
-            ),
-        ),
+        words="0.001 for all four.",
         scenario=DIVERSE,
         policy="mixed",
-        variants=with_rates(DEEP, GRID_RATES),
-        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),),
-        seeds=2,
+        variants=DEEP,
     ),
 )

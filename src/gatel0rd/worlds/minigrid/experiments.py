@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.worlds.claims import Claim, Less, Of, Times, similar
-from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant, Suite, View
+from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant, Setting, View
+from gatel0rd.worlds.metrics import Curve, CurveMean, FinalValue
 
-SUITE = Suite(name="minigrid", title="MiniGrid")
+SETTING = Setting(name="minigrid", title="MiniGrid")
 GATEL0RD = AgentVariant(
     name="gatel0rd", label="GateL0RD", cell=CellConfig(name="gatel0rd", hidden_size=64), sparsity_weight=0.01
 )
@@ -19,6 +20,8 @@ SLOW_LSTM = AgentVariant(
     learning_rate=0.0005,
     dashed=True,
 )
+SUCCESS = Curve("success")
+MEAN_SUCCESS = CurveMean(SUCCESS)
 
 
 def _task(
@@ -43,24 +46,24 @@ def _task(
                 words="GateL0RD reaches the same success rate as the LSTM or a higher one.",
                 tests=(
                     Less(
-                        Of("lstm", f"{full_name}.success"),
-                        Times(1.0, Of("gatel0rd", f"{full_name}.success"), more=0.05),
+                        Of("lstm", FinalValue(full_name, "success")),
+                        Times(1.0, Of("gatel0rd", FinalValue(full_name, "success")), more=0.05),
                     ),
                 ),
             ),
             Claim(
                 words="It does so with less experience.",
-                tests=(Less(Of("lstm", "mean success"), Of("gatel0rd", "mean success")),),
+                tests=(Less(Of("lstm", MEAN_SUCCESS), Of("gatel0rd", MEAN_SUCCESS)),),
             ),
         ),
-        scenario=SUITE,
+        scenario=SETTING,
         environment=full_name,
         transfers=tuple(f"MiniGrid-{transfer}-v0" for transfer in transfers),
         frames=frames,
         variants=variants,
         views=(
-            View(kind="curves", title="Success rate", artefact=figures[0], metrics=("success",)),
-            View(kind="curves", title="Mean reward", artefact=figures[1], metrics=("return",)),
+            View(kind="curves", title="Success rate", artefact=figures[0], curve=SUCCESS),
+            View(kind="curves", title="Mean reward", artefact=figures[1], curve=Curve("return")),
             View(kind="agent_table", title="After training", artefact=figures[0]),
         ),
     )
@@ -76,23 +79,23 @@ def _transfer(name: str, small: AgentExperiment, title: str, figures: tuple[str,
             Claim(
                 words="GateL0RD has a higher mean success rate and a higher mean reward than the LSTM.",
                 tests=tuple(
-                    Less(Of("lstm", f"{larger}.{measure}"), Of("gatel0rd", f"{larger}.{measure}"))
+                    Less(Of("lstm", FinalValue(larger, measure)), Of("gatel0rd", FinalValue(larger, measure)))
                     for measure in ("success", "return")
                 ),
             ),
             Claim(
                 words="Both do about equally well where they were trained.",
-                tests=similar("gatel0rd", "lstm", f"{small.environment}.success", 1.0, more=0.1),
+                tests=similar("gatel0rd", "lstm", FinalValue(small.environment, "success"), 1.0, more=0.1),
             ),
         ),
-        scenario=SUITE,
+        scenario=SETTING,
         environment=small.environment,
         transfers=small.transfers,
         frames=small.frames,
         variants=small.variants,
         views=(
-            View(kind="curves", title="Zero-shot success rate", artefact=figures[0], metrics=(f"{larger}.success",)),
-            View(kind="curves", title="Zero-shot mean reward", artefact=figures[1], metrics=(f"{larger}.return",)),
+            View(kind="curves", title="Zero-shot success rate", artefact=figures[0], curve=Curve("success", larger)),
+            View(kind="curves", title="Zero-shot mean reward", artefact=figures[1], curve=Curve("return", larger)),
             View(kind="agent_table", title="After training", artefact=figures[0]),
         ),
     )
@@ -164,13 +167,13 @@ EXPERIMENTS = (
             Claim(
                 words="With the smaller learning rate the LSTM reaches 100 % success and a mean reward above 0.8.",
                 tests=(
-                    Less(0.95, Of("lstm-lr0.0005", "MiniGrid-KeyCorridorS3R3-v0.success")),
-                    Less(0.8, Of("lstm-lr0.0005", "MiniGrid-KeyCorridorS3R3-v0.return")),
+                    Less(0.95, Of("lstm-lr0.0005", FinalValue("MiniGrid-KeyCorridorS3R3-v0", "success"))),
+                    Less(0.8, Of("lstm-lr0.0005", FinalValue("MiniGrid-KeyCorridorS3R3-v0", "return"))),
                 ),
             ),
             Claim(
                 words="GateL0RD is still faster.",
-                tests=(Less(Of("lstm-lr0.0005", "mean success"), Of("gatel0rd", "mean success")),),
+                tests=(Less(Of("lstm-lr0.0005", MEAN_SUCCESS), Of("gatel0rd", MEAN_SUCCESS)),),
             ),
         ),
     ),

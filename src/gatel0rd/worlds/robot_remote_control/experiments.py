@@ -7,8 +7,18 @@ from dataclasses import replace
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.config import CellConfig, CellName
 from gatel0rd.training.config import PenaltyName
-from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, Times, best_rate, loss_rises_and_falls, lowest, similar
-from gatel0rd.worlds.experiments import GRID_RATES, Experiment, PaperValue, Scenario, Variant, View, with_rates
+from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, Times, loss_rises_and_falls, lowest, similar
+from gatel0rd.worlds.experiments import Experiment, PaperValue, Scenario, Variant, View, search_rates
+from gatel0rd.worlds.metrics import (
+    GENERALIZATION_ERROR,
+    TEST_ERROR,
+    ChangedDimensions,
+    ChangedShare,
+    CurveAt,
+    FinalValue,
+    GatingRate,
+    PlanningSuccess,
+)
 
 SPARSITY = 0.001
 EPOCHS = 5000
@@ -68,8 +78,7 @@ def _sigmoid(name: str, label: str, penalty: PenaltyName) -> Variant:
     return replace(GATEL0RD, name=name, label=label, cell=cell, penalty=penalty)
 
 
-TEST = ("test.error",)
-GENERALIZATION = ("generalization.error",)
+GENERALIZATION_VALIDATION_ERROR = FinalValue("generalization validation", "error")
 FINAL_ERRORS = {
     "clockwork": (PaperValue(mean=0.00056, deviation=0.00015), PaperValue(mean=0.0331, deviation=0.0128)),
     "elman": (PaperValue(mean=0.00064, deviation=0.00036), PaperValue(mean=0.0062, deviation=0.0040)),
@@ -84,22 +93,22 @@ EXPERIMENTS = (
         title="Generalization across policies",
         question="Who predicts well when actions no longer grow with time, as they did during training?",
         claims=(
-            Claim(words="GateL0RD has the lowest test error.", tests=lowest("gatel0rd", FIVE[:4], "test.error")),
+            Claim(words="GateL0RD has the lowest test error.", tests=lowest("gatel0rd", FIVE[:4], TEST_ERROR)),
             Claim(
                 words="Only GateL0RD keeps a low generalization error.",
-                tests=lowest("gatel0rd", FIVE[:4], "generalization.error"),
+                tests=lowest("gatel0rd", FIVE[:4], GENERALIZATION_ERROR),
             ),
             Claim(
                 words="The Clockwork RNN's errors are higher, too.",
                 tests=(
-                    *lowest("gatel0rd", ("clockwork",), "test.error"),
-                    *lowest("gatel0rd", ("clockwork",), "generalization.error"),
+                    *lowest("gatel0rd", ("clockwork",), TEST_ERROR),
+                    *lowest("gatel0rd", ("clockwork",), GENERALIZATION_ERROR),
                 ),
             ),
             Claim(
                 words="The errors of GRU and LSTM on the generalization set even increase over training.",
                 tests=tuple(
-                    Less(Of(name, "generalization.error@0.25"), Of(name, "generalization.error"))
+                    Less(Of(name, CurveAt(GENERALIZATION_ERROR.curve, 0.25)), Of(name, GENERALIZATION_ERROR))
                     for name in ("gru", "lstm")
                 ),
             ),
@@ -108,19 +117,19 @@ EXPERIMENTS = (
         policy="time",
         variants=(*FOUR, CLOCKWORK),
         views=(
-            View(kind="curves", title="Test error", artefact="Fig. 4a", metrics=TEST),
-            View(kind="curves", title="Generalization error", artefact="Fig. 4b", metrics=GENERALIZATION),
+            View(kind="curves", title="Test error", artefact="Fig. 4a", curve=TEST_ERROR.curve),
+            View(kind="curves", title="Generalization error", artefact="Fig. 4b", curve=GENERALIZATION_ERROR.curve),
             View(
                 kind="final_table",
                 title="Final prediction errors",
                 artefact="Table 3",
-                metrics=(*TEST, *GENERALIZATION),
+                values=(TEST_ERROR, GENERALIZATION_ERROR),
             ),
         ),
         paper={
             (name, metric): value
             for name, values in FINAL_ERRORS.items()
-            for metric, value in zip((*TEST, *GENERALIZATION), values, strict=True)
+            for metric, value in zip((TEST_ERROR, GENERALIZATION_ERROR), values, strict=True)
         },
     ),
     Experiment(
@@ -131,7 +140,7 @@ EXPERIMENTS = (
             Claim(
                 words="GateL0RD has the highest success rate.",
                 tests=tuple(
-                    Less(Of(name, "planning.success"), Of("gatel0rd", "planning.success"))
+                    Less(Of(name, PlanningSuccess()), Of("gatel0rd", PlanningSuccess()))
                     for name in ("lstm", "gru", "elman")
                 ),
             ),
@@ -153,8 +162,8 @@ EXPERIMENTS = (
                 words="GateL0RD mostly opens its gates when the robot is controlled and tends to keep them shut "
                 "otherwise.",
                 tests=(
-                    Less(0.8, Of("gatel0rd", "measures/gating/hits")),
-                    Less(Of("gatel0rd", "measures/gating/false_alarms"), 0.2),
+                    Less(0.8, Of("gatel0rd", GatingRate("hits"))),
+                    Less(Of("gatel0rd", GatingRate("false_alarms")), 0.2),
                 ),
             ),
         ),
@@ -167,15 +176,20 @@ EXPERIMENTS = (
                 kind="gate_table",
                 title="Gate statistics, free-running",
                 artefact="Sec. 6.2",
-                metrics=("test", "generalization"),
+                datasets=("test", "generalization"),
             ),
-            View(kind="curves", title="Open gates", artefact="Sec. 6.2", metrics=("generalization.open_rate",)),
+            View(
+                kind="curves",
+                title="Open gates",
+                artefact="Sec. 6.2",
+                curve=FinalValue("generalization", "open_rate").curve,
+            ),
         ),
         paper={
-            ("gatel0rd", "hits"): PaperValue(mean=0.978, deviation=0.016),
-            ("gatel0rd", "misses"): PaperValue(mean=0.022, deviation=0.016),
-            ("gatel0rd", "false_alarms"): PaperValue(mean=0.089, deviation=0.037),
-            ("gatel0rd", "correct_rejections"): PaperValue(mean=0.911, deviation=0.037),
+            ("gatel0rd", GatingRate("hits")): PaperValue(mean=0.978, deviation=0.016),
+            ("gatel0rd", GatingRate("misses")): PaperValue(mean=0.022, deviation=0.016),
+            ("gatel0rd", GatingRate("false_alarms")): PaperValue(mean=0.089, deviation=0.037),
+            ("gatel0rd", GatingRate("correct_rejections")): PaperValue(mean=0.911, deviation=0.037),
         },
     ),
     Experiment(
@@ -186,22 +200,22 @@ EXPERIMENTS = (
             Claim(
                 words="GateL0RD changes one dimension when control is gained and nothing without control.",
                 tests=(
-                    Less(0.5, Of("gatel0rd", "dims: control")),
-                    Less(Of("gatel0rd", "dims: control"), 1.5),
-                    Less(Of("gatel0rd", "dims: no control"), 0.5),
+                    Less(0.5, Of("gatel0rd", ChangedDimensions("control"))),
+                    Less(Of("gatel0rd", ChangedDimensions("control")), 1.5),
+                    Less(Of("gatel0rd", ChangedDimensions("no control")), 0.5),
                 ),
             ),
             Claim(
                 words="GRU and LSTM change their latent states all the time, also without control.",
-                tests=tuple(Less(0.9, Of(name, "changes: no control")) for name in ("gru", "lstm")),
+                tests=tuple(Less(0.9, Of(name, ChangedShare("no control"))) for name in ("gru", "lstm")),
             ),
         ),
         scenario=SCENARIO,
         policy="time",
         variants=(GATEL0RD, GRU, LSTM),
         views=(
-            View(kind="latents", title="With control", artefact="Fig. 4d, Fig. 21a", metrics=("control",)),
-            View(kind="latents", title="Without control", artefact="Fig. 21b", metrics=("no control",)),
+            View(kind="latents", title="With control", artefact="Fig. 4d, Fig. 21a", example="control"),
+            View(kind="latents", title="Without control", artefact="Fig. 21b", example="no control"),
         ),
     ),
     Experiment(
@@ -217,52 +231,25 @@ EXPERIMENTS = (
             View(kind="loss", title="Loss", artefact="Fig. 18b"),
         ),
     ),
-    Experiment(
-        id="rrc/learning-rates",
+    search_rates(
+        "rrc/learning-rates",
         title="Learning-rate grid search",
-        question="Which learning rate gives the lowest validation error?",
-        claims=(
-            Claim(
-                words="0.005 for GateL0RD, LSTM, GRU and Elman RNN, 0.001 for the Clockwork RNN.",
-                tests=tuple(
-                    test
-                    for name in FIVE
-                    for test in best_rate(name, 0.001 if name == "clockwork" else 0.005, GRID_RATES, "validation.error")
-                ),
-            ),
-        ),
+        words="0.005 for GateL0RD, LSTM, GRU and Elman RNN, 0.001 for the Clockwork RNN.",
         scenario=SCENARIO,
         policy="time",
-        variants=with_rates((*FOUR, CLOCKWORK), GRID_RATES),
-        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),),
-        seeds=2,
+        variants=(*FOUR, CLOCKWORK),
     ),
-    Experiment(
-        id="rrc/generalization-rates",
+    search_rates(
+        "rrc/generalization-rates",
         title="Learning rates searched for generalization",
         question="Which learning rate gives the baselines the lowest error on the generalization validation set?",
-        claims=(
-            Claim(
-                words="0.001 for all three baselines.",
-                tests=tuple(
-                    test
-                    for name in ("lstm", "gru", "elman")
-                    for test in best_rate(name, 0.001, (0.005, 0.001, 0.0005), "generalization validation.error")
-                ),
-            ),
-        ),
+        words="0.001 for all three baselines.",
         scenario=SCENARIO,
         policy="time",
-        variants=with_rates((LSTM, GRU, ELMAN), (0.005, 0.001, 0.0005)),
-        views=(
-            View(
-                kind="grid_table",
-                title="Generalization validation error",
-                artefact="Suppl. D.3",
-                metrics=("generalization validation.error",),
-            ),
-        ),
-        seeds=2,
+        variants=tuple(replace(variant, learning_rate=0.001) for variant in (LSTM, GRU, ELMAN)),
+        rates=(0.005, 0.001, 0.0005),
+        value=GENERALIZATION_VALIDATION_ERROR,
+        artefact="Suppl. D.3",
     ),
     Experiment(
         id="rrc/improved-generalization",
@@ -272,19 +259,21 @@ EXPERIMENTS = (
             Claim(
                 words="GRU and LSTM improve.",
                 tests=tuple(
-                    Less(Of(name, "generalization.error"), Of(f"rrc/generalization:{name}", "generalization.error"))
+                    Less(Of(name, GENERALIZATION_ERROR), Of(name, GENERALIZATION_ERROR, "rrc/generalization"))
                     for name in ("gru", "lstm")
                 ),
             ),
             Claim(
                 words="GateL0RD still has the lowest generalization error.",
-                tests=lowest("gatel0rd", FIVE[:4], "generalization.error"),
+                tests=lowest("gatel0rd", FIVE[:4], GENERALIZATION_ERROR),
             ),
         ),
         scenario=SCENARIO,
         policy="time",
         variants=(GATEL0RD, *(replace(variant, learning_rate=0.001) for variant in (LSTM, GRU, ELMAN))),
-        views=(View(kind="curves", title="Generalization error", artefact="Fig. 19", metrics=GENERALIZATION),),
+        views=(
+            View(kind="curves", title="Generalization error", artefact="Fig. 19", curve=GENERALIZATION_ERROR.curve),
+        ),
         seeds=10,
     ),
     Experiment(
@@ -295,14 +284,14 @@ EXPERIMENTS = (
             Claim(
                 words="No: trained on random actions, GRU and LSTM reach a similar error.",
                 tests=tuple(
-                    test for name in ("gru", "lstm") for test in similar(name, "gatel0rd", "test.error", SIMILAR)
+                    test for name in ("gru", "lstm") for test in similar(name, "gatel0rd", TEST_ERROR, SIMILAR)
                 ),
             ),
         ),
         scenario=SCENARIO,
         policy="random",
         variants=FOUR,
-        views=(View(kind="curves", title="Test error on random actions", artefact="Fig. 20", metrics=TEST),),
+        views=(View(kind="curves", title="Test error on random actions", artefact="Fig. 20", curve=TEST_ERROR.curve),),
     ),
     Experiment(
         id="rrc/output-gate",
@@ -311,7 +300,7 @@ EXPERIMENTS = (
         claims=(
             Claim(
                 words="The error is much lower with the multiplicative output (p·o) than without it (p).",
-                tests=(Less(Of("gatel0rd", "test.error"), Times(0.5, Of("gatel0rd-no-output-gate", "test.error"))),),
+                tests=(Less(Of("gatel0rd", TEST_ERROR), Times(0.5, Of("gatel0rd-no-output-gate", TEST_ERROR))),),
             ),
         ),
         scenario=SCENARIO,
@@ -325,7 +314,7 @@ EXPERIMENTS = (
                 cell=CellConfig(name="gatel0rd", output_gate=False),
             ),
         ),
-        views=(View(kind="curves", title="Test error on random actions", artefact="Fig. 14", metrics=TEST),),
+        views=(View(kind="curves", title="Test error on random actions", artefact="Fig. 14", curve=TEST_ERROR.curve),),
     ),
     Experiment(
         id="rrc/l1-l2",
@@ -335,16 +324,14 @@ EXPERIMENTS = (
             Claim(
                 words="L1 and L2 have a test error even below GateL0RD's, L2 the lowest of all networks.",
                 tests=(
-                    *lowest("gatel0rd-l1", ("gatel0rd",), "test.error"),
-                    *lowest("gatel0rd-l2", ("gatel0rd", "gatel0rd-l1"), "test.error"),
-                    *lowest(
-                        "gatel0rd-l2", [f"rrc/generalization:{name}" for name in ("lstm", "gru", "elman")], "test.error"
-                    ),
+                    *lowest("gatel0rd-l1", ("gatel0rd",), TEST_ERROR),
+                    *lowest("gatel0rd-l2", ("gatel0rd", "gatel0rd-l1"), TEST_ERROR),
+                    *lowest("gatel0rd-l2", ("lstm", "gru", "elman"), TEST_ERROR, experiment="rrc/generalization"),
                 ),
             ),
             Claim(
                 words="Both have a high generalization error.",
-                tests=lowest("gatel0rd", ("gatel0rd-l1", "gatel0rd-l2"), "generalization.error"),
+                tests=lowest("gatel0rd", ("gatel0rd-l1", "gatel0rd-l2"), GENERALIZATION_ERROR),
             ),
         ),
         scenario=SCENARIO,
@@ -355,8 +342,8 @@ EXPERIMENTS = (
             _sigmoid("gatel0rd-l2", "L2, sigmoid gate", "l2"),
         ),
         views=(
-            View(kind="curves", title="Test error", artefact="Fig. 15a", metrics=TEST),
-            View(kind="curves", title="Generalization error", artefact="Fig. 15b", metrics=GENERALIZATION),
+            View(kind="curves", title="Test error", artefact="Fig. 15a", curve=TEST_ERROR.curve),
+            View(kind="curves", title="Generalization error", artefact="Fig. 15b", curve=GENERALIZATION_ERROR.curve),
         ),
     ),
 )

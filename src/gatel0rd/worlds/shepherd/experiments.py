@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.config import CellConfig, CellName
-from gatel0rd.worlds.claims import Claim, Less, Of, Times, best_rate, loss_rises_and_falls, lowest
-from gatel0rd.worlds.experiments import GRID_RATES, Experiment, Scenario, Variant, View, with_rates
+from gatel0rd.worlds.claims import Claim, Less, Of, Times, loss_rises_and_falls, lowest
+from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates
+from gatel0rd.worlds.metrics import TEST_ERROR, ChangedShare, CurveAt, FinalValue, PlanningSuccess
 
 SCENARIO = Scenario(
     name="shepherd",
@@ -38,6 +39,7 @@ def _network(cell: CellName, label: str) -> Variant:
 GATEL0RD = _network("gatel0rd", "GateL0RD")
 FOUR = (GATEL0RD, _network("lstm", "LSTM"), _network("gru", "GRU"), _network("elman", "Elman RNN"))
 BASELINES = ("lstm", "gru", "elman")
+REAPPEARANCE = FinalValue("test", "reappearance")
 
 EXPERIMENTS = (
     Experiment(
@@ -47,16 +49,16 @@ EXPERIMENTS = (
         claims=(
             Claim(
                 words="GateL0RD has the lowest prediction error.",
-                tests=lowest("gatel0rd", BASELINES, "test.error"),
+                tests=lowest("gatel0rd", BASELINES, TEST_ERROR),
             ),
             Claim(
                 words="Only GateL0RD reliably learns where the sheep will appear.",
-                tests=lowest("gatel0rd", BASELINES, "test.reappearance"),
+                tests=lowest("gatel0rd", BASELINES, REAPPEARANCE),
             ),
             Claim(
                 words="GRU and Elman RNN do not noticeably improve at it.",
                 tests=tuple(
-                    Less(Of(name, "test.reappearance@0.1"), Times(1.25, Of(name, "test.reappearance")))
+                    Less(Of(name, CurveAt(REAPPEARANCE.curve, 0.1)), Times(1.25, Of(name, REAPPEARANCE)))
                     for name in ("gru", "elman")
                 ),
             ),
@@ -65,18 +67,18 @@ EXPERIMENTS = (
         policy="random",
         variants=FOUR,
         views=(
-            View(kind="curves", title="100-step prediction error", artefact="Fig. 5a", metrics=("test.error",)),
+            View(kind="curves", title="100-step prediction error", artefact="Fig. 5a", curve=TEST_ERROR.curve),
             View(
                 kind="curves",
                 title="Error of the sheep's x at its reappearance",
                 artefact="Fig. 5b",
-                metrics=("test.reappearance",),
+                curve=REAPPEARANCE.curve,
             ),
             View(
                 kind="final_table",
                 title="Final errors",
                 artefact="Fig. 5b",
-                metrics=("test.error", "test.reappearance"),
+                values=(TEST_ERROR, REAPPEARANCE),
             ),
         ),
     ),
@@ -88,8 +90,8 @@ EXPERIMENTS = (
             Claim(
                 words="Only GateL0RD solves the task with a mean success rate above 50 %.",
                 tests=(
-                    Less(0.5, Of("gatel0rd", "planning.success")),
-                    *(Less(Of(name, "planning.success"), 0.5) for name in BASELINES),
+                    Less(0.5, Of("gatel0rd", PlanningSuccess())),
+                    *(Less(Of(name, PlanningSuccess()), 0.5) for name in BASELINES),
                 ),
             ),
         ),
@@ -120,8 +122,8 @@ EXPERIMENTS = (
                 words="(Ours, the paper shows no figure:) GateL0RD's latent state changes sparsely, GRU's and LSTM's "
                 "all the time.",
                 tests=(
-                    Less(Of("gatel0rd", "changes: caught"), 0.1),
-                    *(Less(0.9, Of(name, "changes: caught")) for name in ("gru", "lstm")),
+                    Less(Of("gatel0rd", ChangedShare("caught")), 0.1),
+                    *(Less(0.9, Of(name, ChangedShare("caught"))) for name in ("gru", "lstm")),
                 ),
             ),
         ),
@@ -129,8 +131,8 @@ EXPERIMENTS = (
         policy="random",
         variants=FOUR[:3],
         views=(
-            View(kind="latents", title="Sheep caught", artefact="Sec. 6.3", metrics=("caught",)),
-            View(kind="latents", title="Gate stays closed", artefact="Sec. 6.3", metrics=("gate closed",)),
+            View(kind="latents", title="Sheep caught", artefact="Sec. 6.3", example="caught"),
+            View(kind="latents", title="Gate stays closed", artefact="Sec. 6.3", example="gate closed"),
         ),
     ),
     Experiment(
@@ -141,7 +143,7 @@ EXPERIMENTS = (
             Claim(
                 words="(Ours, the paper gives no number:) latent states change rarely, less than a tenth of the gates "
                 "is open.",
-                tests=(Less(Of("gatel0rd", "test.open_rate"), 0.1),),
+                tests=(Less(Of("gatel0rd", FinalValue("test", "open_rate")), 0.1),),
             ),
         ),
         scenario=SCENARIO,
@@ -149,25 +151,15 @@ EXPERIMENTS = (
         variants=(GATEL0RD,),
         views=(
             View(kind="events_table", title="Open gates against events", artefact="Sec. 6.3"),
-            View(kind="gate_table", title="Gate statistics, free-running", artefact="Sec. 6.3", metrics=("test",)),
+            View(kind="gate_table", title="Gate statistics, free-running", artefact="Sec. 6.3", datasets=("test",)),
         ),
     ),
-    Experiment(
-        id="shepherd/learning-rates",
+    search_rates(
+        "shepherd/learning-rates",
         title="Learning-rate grid search",
-        question="Which learning rate gives the lowest validation error?",
-        claims=(
-            Claim(
-                words="0.001 for all four.",
-                tests=tuple(
-                    test for variant in FOUR for test in best_rate(variant.name, 0.001, GRID_RATES, "validation.error")
-                ),
-            ),
-        ),
+        words="0.001 for all four.",
         scenario=SCENARIO,
         policy="random",
-        variants=with_rates(FOUR, GRID_RATES),
-        views=(View(kind="grid_table", title="Validation error", artefact="Table 1", metrics=("validation.error",)),),
-        seeds=2,
+        variants=FOUR,
     ),
 )

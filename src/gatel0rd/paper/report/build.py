@@ -1,0 +1,181 @@
+"""Sections of a report: an experiment's claims, figures and tables, from the records that answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gatel0rd.paper.records import Record
+from gatel0rd.paper.report import figures, tables
+from gatel0rd.paper.report.judge import judge_answer, share_words
+from gatel0rd.paper.report.page import Block, Picture, Section
+from gatel0rd.paper.report.select import Answer
+from gatel0rd.tables import Table
+from gatel0rd.worlds.experiments import View
+from gatel0rd.worlds.metrics import Curve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How a measure is drawn."""
+
+    label: str
+    log: bool = False
+
+
+AXES = {
+    "error": Axis("mean squared error", log=True),
+    "reappearance": Axis("squared error", log=True),
+    "open_rate": Axis("share of open gates"),
+    "dims_used": Axis("share of dimensions"),
+    "success": Axis("success rate"),
+    "return": Axis("mean reward"),
+}
+"""Measure -> its axis; others are called by their name."""
+
+
+def build_section(answer: Answer, records: Sequence[Record], directory: Path) -> Section:
+    """An experiment's part of the page; its figures are written to ``directory``."""
+    experiment, scale = answer.experiment, answer.scale
+    size = scale.words if scale.preset == "text" else f"{scale.words}, {scale.preset}"
+    return Section(
+        id=experiment.id,
+        anchor=answer.anchor,
+        title=f"{experiment.scenario.title}: {experiment.title} ({size})",
+        question=experiment.question,
+        claims=judge_answer(answer, records),
+        scale=describe_scale(answer),
+        command=command_for(answer),
+        blocks=[
+            build_block(view, answer, directory / f"{answer.anchor}-{index}")
+            for index, view in enumerate(experiment.views)
+        ],
+    )
+
+
+def command_for(answer: Answer) -> str:
+    """What makes the runs of an answer."""
+    experiment, scale = answer.experiment, answer.scale
+    cells = dict.fromkeys(line.cell for line in answer.lines)
+    known = dict.fromkeys(variant.cell.name for variant in experiment.variants)
+    command = f"gatel0rd run {experiment.id} --profile {scale.profile}"
+    command += "" if scale.length is None else f" --{scale.unit} {scale.length}"
+    command += "" if scale.preset == "text" else f" --preset {scale.preset}"
+    return command + ("" if set(cells) == set(known) else f" --cells {','.join(cells)}")
+
+
+def describe_scale(answer: Answer) -> str:
+    """Seeds and share of the paper's scale, in words."""
+    seeds = sorted({len(line.records) for line in answer.lines})
+    count = " to ".join(str(value) for value in dict.fromkeys((seeds[0], seeds[-1])))
+    hours = sum(record.content["wall_seconds"] for record in answer.records) / 3600
+    note = f"Profile {answer.scale.words}, preset {answer.scale.preset}: {count} of the paper's "
+    note += f"{answer.experiment.seeds} seeds, {share_words(answer.records)} per run"
+    note += " (the paper does not state its number)" if answer.records[0].share is None else ""
+    note += f"; {hours:.2f} core hours of training in all"
+    if not answer.experiment.plans:
+        return f"{note}."
+    planned = [record.content["planning"] for record in answer.records if "planning" in record.content]
+    hours = sum(sum(outcome["seconds"]) for outcome in planned) / 3600
+    return f"{note}, {hours:.2f} of planning. All models meet the same starts."
+
+
+def build_block(view: View, answer: Answer, stem: Path) -> Block:
+    """One figure or table of an experiment."""
+    title = f"{view.title} ({view.artefact})"
+    table = build_table(view, answer)
+    if table is not None:
+        return Block(title, table=table)
+    labels = ", ".join(line.label for line in answer.lines)
+    picture = save_picture(draw_figure(view, answer), stem, f"{view.artefact} of the paper, ours: {labels}")
+    return Block(title, picture=picture)
+
+
+def build_table(view: View, answer: Answer) -> Table | None:
+    """The view as a table; None if it is a figure."""
+    lines, paper = answer.lines, answer.experiment.paper
+    match view.kind:
+        case "final_table":
+            return tables.final_table(lines, view.values, paper)
+        case "gating_table":
+            return tables.gating_table(lines, paper)
+        case "gate_table":
+            return tables.gate_table(lines, view.datasets)
+        case "grid_table":
+            return tables.grid_table(lines, view.values[0])
+        case "layers_table":
+            return tables.layers_table(lines, view.values[0])
+        case "events_table":
+            return tables.events_table(lines)
+        case "planning_table":
+            return tables.planning_table(lines)
+        case "dims_table":
+            return tables.dims_table(lines)
+        case "agent_table":
+            return tables.agent_table(lines)
+    return None
+
+
+def draw_figure(view: View, answer: Answer) -> Figure:
+    """The view as a figure."""
+    lines, title = answer.lines, view.title
+    match view.kind:
+        case "curves":
+            assert view.curve is not None
+            axis = AXES.get(view.curve.measure, Axis(view.curve.words))
+            return figures.curves(lines, view.curve, title=title, ylabel=axis.label, log=axis.log)
+        case "loss":
+            return figures.curves(lines, Curve("loss", "train"), title=title, ylabel="loss")
+        case "sampling":
+            return figures.sampling(lines, title=title)
+        case "planning":
+            return figures.planning(lines, title=title)
+        case "latents":
+            assert view.example is not None
+            return figures.latents(lines, view.example, title=title)
+        case "trajectory":
+            assert view.example is not None
+            return figures.trajectory(lines, view.example, title=title)
+    raise ValueError(f"there is no figure of the kind {view.kind!r}")
+
+
+def save_picture(figure: Figure, stem: Path, caption: str, suffix: str = ".svg") -> Picture:
+    """Write a figure in all formats; the page shows the one with this ending."""
+    paths = figures.save(figure, stem)
+    figures.close(figure)
+    return Picture(next(path for path in paths if path.suffix == suffix), caption)
+
+
+def with_small_pictures(part: Section) -> Section:
+    """The same with pictures of few pixels and colours."""
+
+    def lighter(entry: Block) -> Block:
+        if entry.picture is None:
+            return entry
+        return replace(entry, picture=replace(entry.picture, path=figures.shrink(entry.picture.path)))
+
+    return replace(part, blocks=[lighter(entry) for entry in part.blocks])
+
+
+def build_illustration(id: str, directory: Path) -> Section:
+    """A figure without records, drawn to ``directory``."""
+    from gatel0rd.paper.illustrations import ILLUSTRATIONS
+
+    entry = ILLUSTRATIONS[id]
+    stem = id.replace("/", "-")
+    picture = save_picture(entry.draw(), directory / stem, entry.caption, suffix=".png")
+    return Section(
+        id=id,
+        anchor=stem,
+        title=f"{entry.title} ({entry.artefact})",
+        question="",
+        claims=(),
+        scale="Drawn from this code; there are no runs behind it.",
+        command=f"gatel0rd reproduce {id}",
+        blocks=[Block(entry.artefact, picture=picture)],
+    )

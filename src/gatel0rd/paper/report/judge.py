@@ -1,0 +1,106 @@
+"""Every claim of the paper with its verdict, from the records that answer its experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gatel0rd.paper.claims import VERDICTS, Finding, Verdict, judge
+from gatel0rd.paper.plan import find
+from gatel0rd.paper.records import Line, Record
+from gatel0rd.paper.report.select import Answer, select_answers, select_lines
+from gatel0rd.worlds.claims import Of
+from gatel0rd.worlds.experiments import Question
+
+PREFERENCE: tuple[tuple[Verdict, ...], ...] = (("holds", "does not hold"), ("not enough seeds",), ("not run",))
+"""A verdict that is decided is preferred to one that lacks seeds, and that to none, whatever the scale."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim of the paper with its verdict: one row of the page's first screen.
+
+    Attributes:
+        world: where it was seen, in words.
+        artefacts: the paper's names of the figures and tables that show it.
+        scale: seeds and share of the paper's scale, in words.
+        anchor: the section with the details; empty if there is none.
+    """
+
+    world: str
+    id: str
+    artefacts: str
+    words: str
+    finding: Finding
+    scale: str
+    anchor: str = ""
+
+
+def judge_answer(answer: Answer, records: Sequence[Record]) -> list[Judged]:
+    """Every claim of an experiment, judged at one scale."""
+    experiment = answer.experiment
+
+    def find_line(number: Of) -> Line | None:
+        other = number.experiment
+        lines = answer.lines if other is None else select_lines(find(other), records, answer.scale)
+        return next((line for line in lines if line.name == number.variant), None)
+
+    judged = []
+    for claim in experiment.claims:
+        finding = judge(claim, find_line, paper_seeds=experiment.seeds)
+        where = f"{finding.seeds} of {experiment.seeds} seeds, {share_words(answer.records)}"
+        judged.append(
+            Judged(
+                world=experiment.scenario.title,
+                id=experiment.id,
+                artefacts=", ".join(experiment.artefacts),
+                words=claim.words,
+                finding=finding,
+                scale=where if answer.scale.preset == "text" else f"{where}, {answer.scale.preset}",
+                anchor=answer.anchor,
+            )
+        )
+    return judged
+
+
+def judge_all(chosen: Sequence[Question], records: Sequence[Record]) -> list[Judged]:
+    """One verdict per claim and preset: at the largest scale with enough seeds, or else at the largest."""
+    judged: list[Judged] = []
+    for experiment in chosen:
+        by_preset: dict[str, list[list[Judged]]] = {}
+        for answer in select_answers([experiment], records, named=True):  # the largest scale first
+            by_preset.setdefault(answer.scale.preset, []).append(judge_answer(answer, records))
+        for number, claim in enumerate(experiment.claims):
+            tested = [prefer([rows[number] for rows in scales]) for scales in by_preset.values()]
+            place = ", ".join(experiment.artefacts)
+            missing = Finding("not run", "", 0)
+            nothing = Judged(experiment.scenario.title, experiment.id, place, claim.words, missing, "–")
+            run = [row for row in tested if row.finding.verdict != "not run"]
+            judged += run or tested[:1] or [nothing]
+    return judged
+
+
+def prefer(rows: Sequence[Judged]) -> Judged:
+    """The verdict that counts among those at several scales, the largest first."""
+    return next(row for verdicts in PREFERENCE for row in rows if row.finding.verdict in verdicts)
+
+
+def share_words(records: Sequence[Record]) -> str:
+    """How long runs are, as a share of the paper's."""
+    shares = sorted({record.share for record in records if record.share is not None})
+    if not shares:
+        return f"{records[0].length / 1e6:.3g} million frames"
+    return " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys(shares[:1] + shares[-1:])) + " of the steps"
+
+
+def count_verdicts(judged: Sequence[Judged]) -> dict[Verdict, int]:
+    """How many claims hold, and so on."""
+    return {verdict: sum(claim.finding.verdict == verdict for claim in judged) for verdict in VERDICTS}
+
+
+def count_words(judged: Sequence[Judged]) -> str:
+    """How many claims there are, and how many hold; one that was tested with two presets has two verdicts."""
+    claims = len({(claim.id, claim.words) for claim in judged})
+    what = f"{claims} claims" if claims == len(judged) else f"{len(judged)} verdicts on {claims} claims"
+    counts = ", ".join(f"{count} {VERDICTS[verdict]}" for verdict, count in count_verdicts(judged).items())
+    return f"{what}: {counts}."

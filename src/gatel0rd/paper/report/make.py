@@ -1,0 +1,134 @@
+"""From records to a report: ours compared with the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gatel0rd import __version__
+from gatel0rd.files import write_atomically
+from gatel0rd.paper.plan import experiments, find
+from gatel0rd.paper.records import Record, load_records
+from gatel0rd.paper.report.build import build_illustration, build_section, with_small_pictures
+from gatel0rd.paper.report.judge import Judged, judge_all
+from gatel0rd.paper.report.page import Section, page, verdicts_markdown
+from gatel0rd.paper.report.select import Answer, select_answers
+from gatel0rd.worlds.experiments import Question
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a report says, as a web page or as Markdown."""
+
+    title: str
+    introduction: Sequence[str]
+    judged: Sequence[Judged]
+    sections: Sequence[Section]
+    footer: str
+
+    def html(self) -> str:
+        return page(self.title, self.introduction, self.judged, self.sections, self.footer)
+
+    def markdown(self) -> str:
+        sections = [section.markdown() for section in self.sections]
+        return "\n\n".join([f"# {self.title}\n", *self.introduction, verdicts_markdown(self.judged), *sections])
+
+
+def make_report(
+    sources: Sequence[Path],
+    out: Path,
+    ids: Sequence[str] = (),
+    *,
+    illustrated: Sequence[str] = (),
+    only_drawn: bool = False,
+    title: str = "GateL0RD, reproduced",
+    light: Path | None = None,
+) -> Path:
+    """Write ``out/report.html``, ``out/report.md`` and ``out/figures/``; returns the page's path.
+
+    Args:
+        sources: directories with records.
+        ids: experiments to show; all for which there are records if empty.
+        illustrated: ids of figures that need no records.
+        only_drawn: show those and no experiment, if no ids are given.
+        light: where to write the page once more with small pictures, so that it can be sent and committed.
+    """
+    records = load_records(sources)
+    guided = [] if ids else sorted(path for source in sources for path in source.rglob("apex.json"))
+    if not records and not guided and not illustrated:
+        places = ", ".join(str(source) for source in sources)
+        raise ValueError(f"there are no records in {places}; make some with `gatel0rd run`")
+    without_experiments = illustrated and (only_drawn or not records)
+    chosen = [find(id) for id in ids] or ([] if without_experiments else list(experiments().values()))
+    answers = select_answers(chosen, records, named=bool(ids))
+    if not answers and not guided and not illustrated:
+        if ids:
+            raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
+        raise ValueError("the records hold nothing to compare yet; name an experiment to see it anyway")
+    sections = [build_section(answer, records, out / "figures") for answer in answers]
+    judged = unlink_missing(judge_all(chosen, records), sections)
+    sections += build_guided(guided)
+    sections += [build_illustration(id, out / "figures") for id in illustrated]
+    introduction = introduce(chosen, answers, records)
+    report = Report(title, introduction, judged, sections, describe_origin(records) if answers else describe_origin([]))
+    return write_report(report, out, light)
+
+
+def write_report(report: Report, out: Path, light: Path | None) -> Path:
+    """Write the report in all its forms; returns the page's path."""
+    path = out / "report.html"
+    write_atomically(path, report.html())
+    if light is not None:
+        small = replace(report, sections=[with_small_pictures(section) for section in report.sections])
+        write_atomically(light, small.html())
+    write_atomically(out / "verdicts.md", verdicts_markdown(report.judged))
+    write_atomically(out / "report.md", report.markdown())
+    return path
+
+
+def unlink_missing(judged: Sequence[Judged], sections: Sequence[Section]) -> list[Judged]:
+    """Claims without a link where the section that it would lead to is not shown."""
+    shown = {section.anchor for section in sections}
+    return [claim if claim.anchor in shown else replace(claim, anchor="") for claim in judged]
+
+
+def build_guided(paths: Sequence[Path]) -> list[Section]:
+    """A section per comparison of guided with unguided planning."""
+    if not paths:
+        return []
+    from gatel0rd.paper import apex
+
+    return [apex.section(path) for path in paths]
+
+
+def introduce(chosen: Sequence[Question], answers: Sequence[Answer], records: Sequence[Record]) -> list[str]:
+    """The paragraphs at the top of the page."""
+    paragraphs = [
+        "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
+        "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs beside the paper's numbers."
+    ]
+    if answers:
+        paragraphs.append(
+            f"{len(records)} finished runs with up to {len({record.seed for record in records})} seeds; {len(chosen)} "
+            f"experiments. Every figure and number below was made from their records; "
+            "shaded areas and ± are standard deviations over seeds; of success rates in planning, standard errors over "
+            "seeds, or over episodes where there is one seed; ranges are 95 % bootstrap intervals of means."
+        )
+    for world in {answer.experiment.scenario.name: answer.experiment.scenario for answer in answers}.values():
+        shares = [record.share or 0.0 for record in records if record.run["scenario"] == world.name]
+        if max(shares) < world.effect_share:
+            paragraphs.append(
+                f"The runs of {world.title} are too short for the paper's effect: the networks' errors part only "
+                f"after about {world.effect_share:.0%} of its training."
+            )
+    return paragraphs
+
+
+def describe_origin(records: Sequence[Record]) -> str:
+    """Which code made the report, and which code and machines made the records."""
+    if not records:
+        return f"gatel0rd {__version__}."
+    commits = sorted({str(record.content["code"]["commit"]) for record in records})
+    machines = sorted({record.content["machine"]["processor"] for record in records})
+    return f"gatel0rd {__version__}, commit {', '.join(commits)}, on {', '.join(machines)}."

@@ -1,0 +1,244 @@
+"""What claims, figures and tables read from the record of a run: small pieces of data that describe themselves."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Readable(Protocol):
+    """The record of a finished run, as far as a metric needs it."""
+
+    @property
+    def content(self) -> dict[str, Any]: ...
+
+    @property
+    def length(self) -> int: ...
+
+    def final(self, dataset: str, measure: str) -> float | None: ...
+
+    def curve(self, curve: Curve) -> tuple[list[int], list[float]] | None: ...
+
+
+class Metric(ABC):
+    """A number that every run of a variant has."""
+
+    @abstractmethod
+    def read(self, record: Readable) -> float | None:
+        """The number; None if the record does not have it."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What the number is, for people."""
+
+
+def short_name(name: str) -> str:
+    """A data set or an environment as figures call it, for example ``DoorKey-8x8`` for ``MiniGrid-DoorKey-8x8-v0``."""
+    return name.removeprefix("MiniGrid-").removesuffix("-v0")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What is measured again and again during training.
+
+    Attributes:
+        measure: ``error``, ``open_rate``, ``success``, …
+        dataset: what it is measured on: a data set, or an environment without training in it; None for what happens in
+            training itself.
+    """
+
+    measure: str
+    dataset: str | None = None
+
+    @property
+    def column(self) -> str:
+        """Its name among the curves of a record."""
+        return self.measure if self.dataset is None else f"{self.dataset}.{self.measure}"
+
+    @property
+    def words(self) -> str:
+        measure = self.measure.replace("_", " ")
+        return measure if self.dataset is None else f"{short_name(self.dataset)} {measure}"
+
+
+@dataclass(frozen=True)
+class FinalValue(Metric):
+    """What was measured on a data set, or in an environment, after training."""
+
+    dataset: str
+    measure: str
+
+    @property
+    def curve(self) -> Curve:
+        """The same in the course of training."""
+        return Curve(self.measure, self.dataset)
+
+    def read(self, record: Readable) -> float | None:
+        return record.final(self.dataset, self.measure)
+
+    @property
+    def words(self) -> str:
+        return self.curve.words
+
+
+@dataclass(frozen=True)
+class CurveAt(Metric):
+    """A value in the course of training, after a share of it."""
+
+    curve: Curve
+    share: float
+
+    def read(self, record: Readable) -> float | None:
+        points = record.curve(self.curve)
+        if points is None:
+            return None
+        times, values = points
+        nearest = int(np.argmin(np.abs(np.array(times) - self.share * record.length)))
+        return float(values[nearest])
+
+    @property
+    def words(self) -> str:
+        return f"{self.curve.words} after {self.share:.0%} of training"
+
+
+@dataclass(frozen=True)
+class CurveMean(Metric):
+    """The mean over the whole of training."""
+
+    curve: Curve
+
+    def read(self, record: Readable) -> float | None:
+        points = record.curve(self.curve)
+        return None if points is None else float(np.mean(points[1]))
+
+    @property
+    def words(self) -> str:
+        return f"mean {self.curve.words}"
+
+
+@dataclass(frozen=True)
+class LossStretch(Metric):
+    """The loss under scheduled sampling: its dip while inputs are mostly real, its peak after that, and its end."""
+
+    stretch: Literal["dip", "peak", "end"]
+
+    def read(self, record: Readable) -> float | None:
+        loss, sampling = record.curve(Curve("loss", "train")), record.curve(Curve("sampling_probability", "train"))
+        if loss is None or sampling is None:
+            return None
+        values = np.array(loss[1])
+        mostly_real = max(1, int((np.array(sampling[1]) > 0.5).sum()))
+        dip = int(np.argmin(values[:mostly_real]))
+        return float({"dip": values[dip], "peak": values[dip:].max(), "end": values[-1]}[self.stretch])
+
+    @property
+    def words(self) -> str:
+        return f"loss {self.stretch}"
+
+
+@dataclass(frozen=True)
+class ChangedShare(Metric):
+    """Which share of an example's latent state changes from a step to the next."""
+
+    example: str
+
+    def read(self, record: Readable) -> float | None:
+        changes = _changes(record, self.example)
+        return None if changes is None else float(changes.mean())
+
+    @property
+    def words(self) -> str:
+        return f"share of the latent state that changes per step, {self.example}"
+
+
+@dataclass(frozen=True)
+class ChangedDimensions(Metric):
+    """How many dimensions of an example's latent state ever change."""
+
+    example: str
+
+    def read(self, record: Readable) -> float | None:
+        changes = _changes(record, self.example)
+        return None if changes is None else float(changes.any(axis=0).sum())
+
+    @property
+    def words(self) -> str:
+        return f"dimensions that change, {self.example}"
+
+
+@dataclass(frozen=True)
+class GatingRate(Metric):
+    """How often gates are open at the one event of a world, and elsewhere (Table 2)."""
+
+    rate: Literal["hits", "misses", "false_alarms", "correct_rejections"]
+
+    def read(self, record: Readable) -> float | None:
+        return _measured(record, "gating", self.rate)
+
+    @property
+    def words(self) -> str:
+        return self.rate.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class EventMatch(Metric):
+    """How well open gates and one kind of event coincide.
+
+    Attributes:
+        event: its name.
+        measure: see :func:`gatel0rd.paper.measures.event_match`.
+        tolerance: steps that a gate may be open too early or too late.
+        inputs: what the model was fed with.
+    """
+
+    event: str
+    measure: Literal["precision", "opening_precision", "precision_by_chance", "recall", "recall_by_chance"]
+    tolerance: int
+    inputs: Literal["free-running", "real inputs"] = "free-running"
+
+    def read(self, record: Readable) -> float | None:
+        return _measured(record, "gating", self.inputs, "events", self.event, str(self.tolerance), self.measure)
+
+    @property
+    def words(self) -> str:
+        return f"{self.inputs} events {self.event} {self.tolerance} {self.measure.replace('_', ' ')}"
+
+
+@dataclass(frozen=True)
+class PlanningSuccess(Metric):
+    """The share of episodes that succeed when the trained model is planned with."""
+
+    def read(self, record: Readable) -> float | None:
+        outcome = record.content.get("planning", {"epochs": [None]})
+        return float(outcome["success"][-1]) if outcome["epochs"][-1] == record.length else None
+
+    @property
+    def words(self) -> str:
+        return "success in planning"
+
+
+def _measured(record: Readable, *keys: str) -> float | None:
+    """A number among the measures of a record."""
+    place: Any = record.content.get("measures")
+    for key in keys:
+        place = None if place is None else place.get(key)
+    return None if place is None else float(place)
+
+
+def _changes(record: Readable, example: str) -> NDArray[np.bool_] | None:
+    """Where the latent state of an example differs from that of the step before, [T-1, D]."""
+    found = record.content.get("measures", {}).get("examples", {}).get(example)
+    if found is None:
+        return None
+    changed: NDArray[np.bool_] = np.diff(np.array(found["latents"]), axis=0) != 0
+    return changed
+
+
+TEST_ERROR = FinalValue("test", "error")
+VALIDATION_ERROR = FinalValue("validation", "error")
+GENERALIZATION_ERROR = FinalValue("generalization", "error")

@@ -1,0 +1,118 @@
+"""World models and agents are one kind of run: the same questions have answers for both."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gatel0rd.paper.executors.base import Work
+from gatel0rd.paper.plan import PLANNERS, experiments, find, plan, plan_run
+from gatel0rd.paper.profiles import PROFILES
+from gatel0rd.paper.run import Outcome, Reading, Run, Scale
+from gatel0rd.paper.schema import KINDS, describe_run, parse_run
+from gatel0rd.worlds.experiments import View
+
+
+def every_kind():
+    return [plan(find(id), profile="quick", seeds=[5])[0] for id in ("rrc/planning", "minigrid/memory")]
+
+
+def test_every_experiment_has_runs_that_offer_what_a_run_offers(tmp_path):
+    titles = {}
+    for experiment in experiments().values():
+        for run in plan(experiment, profile="quick", seeds=[5]):
+            assert isinstance(run, Run) and run.unit == experiment.unit and run.kind in KINDS
+            assert run.seed == 5 and f"seed {run.seed}" in run.title and run.network_title
+            assert run.directory_name.startswith(f"{experiment.scenario.name}/{run.network}-seed5-")
+            assert run.estimate_seconds() > 0 and run.length > 0
+            assert not run.is_finished(tmp_path)
+            assert all(recipe.scenario == run.scenario for recipe in run.recipes)
+            assert run.share is None if run.unit == "frames" else 0 < run.share < 1
+            assert parse_run(describe_run(run), tmp_path, type(run)) == run
+            titles[run.directory_name] = run.title
+    assert len(set(titles.values())) > 0.9 * len(titles)  # a title tells a run from its neighbours
+
+
+def test_planning_costs_only_where_there_is_something_to_plan(tmp_path):
+    model, agent = every_kind()
+    profile = PROFILES["quick"]
+    assert model.estimate_planning_seconds(profile) == pytest.approx((9 * 30 + 100) * 0.2)
+    assert agent.estimate_planning_seconds(profile) == 0 and agent.is_planned(tmp_path, profile)
+    work = Work(out=tmp_path, planning=profile, planned=frozenset({model.directory_name}))
+    for run in (model, agent):
+        expected = run.estimate_seconds() + run.estimate_planning_seconds(profile)
+        assert work.remaining_seconds(run) == pytest.approx(expected)
+    unplanned = Work(out=tmp_path, planning=profile, planned=frozenset())
+    assert unplanned.remaining_seconds(model) == model.estimate_seconds()
+
+
+def test_one_writer_makes_the_records_of_both_kinds(tmp_path, monkeypatch):
+    for run in every_kind():
+        outcome = Outcome(
+            parameters=7,
+            seconds=1.23456,
+            curves={run.unit: [1]},
+            final={"test": {"error": 0.12345678}},
+            machine={"environments": "none"},
+        )
+        monkeypatch.setattr(type(run), "train_network", lambda self, directory, outcome=outcome, **how: outcome)
+        directory = run.execute(tmp_path)
+        record = json.loads((directory / "record.json").read_text())
+        assert list(record)[:5] == ["schema", "kind", "run", "group", "share_of_paper"]
+        assert record["group"] == run.group and record["share_of_paper"] == (run.share and round(run.share, 6))
+        assert (record["parameters"], record["wall_seconds"], record["final"]) == (
+            7,
+            1.23,
+            {"test": {"error": 0.123457}},
+        )
+        assert record["machine"]["environments"] == "none" and record["code"]["version"]
+        assert "measures" not in record and parse_run(record, directory, type(run)) == run
+        assert run.is_finished(tmp_path) and run.execute(tmp_path) == directory
+
+
+def test_scales_are_data():
+    plain = Scale(profile="quick", length=None, unit="epochs", preset="text")
+    longer = Scale(profile="quick", length=1_500_000, unit="frames", preset="tuned")
+    assert (plain.words, plain.slug) == ("quick", "quick-text")
+    assert (longer.words, longer.slug) == ("quick, 1500000 frames", "quick-1500000-frames-tuned")
+    (run, *_) = plan(find("minigrid/doorkey"), profile="quick", seeds=[0], frames=1_500_000, preset="tuned")
+    assert run.scale == longer and run.profile == "quick" and run.length_override == 1_500_000
+
+
+def test_metrics_are_read_for_people():
+    model, agent = (run.follow() for run in every_kind())
+    evaluated = {"epoch": 2, "loss": 0.5, "open_rate": 0.25, "evaluation": {"test": {"error": 0.125}}}
+    assert model.read({"epoch": 1, "loss": 1.0}) == Reading(1, "loss 1.00e+00")
+    words = "loss 5.00e-01  error 1.25e-01  gates 25.0%"
+    assert model.read(evaluated) == Reading(2, words, "epoch 2, loss 5.00e-01, error 1.25e-01, gates 25.0%")
+    assert model.read({"epoch": 3, "loss": 0.5}).words == "loss 5.00e-01  error 1.25e-01"  # the last one measured
+    update = {
+        "update": 49,
+        "frames": 600,
+        "seconds": 2.0,
+        "open_rate": 0,
+        "episodes": 0,
+        "rewarded": None,
+        "return": None,
+    }
+    assert agent.read(update) == Reading(600, "300 frames/s")
+    agent.read(update | {"episodes": 1, "rewarded": 1.0, "return": 0.5})
+    reading = agent.read(update | {"update": 50, "episodes": 3, "rewarded": 0.0, "return": 0.1})
+    assert reading == Reading(
+        600, "success 25%  reward 0.20  300 frames/s", "600 frames, success 25%, reward 0.20, 300 frames/s"
+    )
+
+
+def test_presets_belong_to_experiments():
+    for experiment in experiments().values():
+        assert type(experiment) in PLANNERS
+    gating = find("rrc/gating")
+    with pytest.raises(ValueError, match="there is no preset tuned for rrc/gating; it has text, reference"):
+        plan_run(gating, gating.variants[0], seed=0, profile=PROFILES["smoke"], preset="tuned")
+
+
+@pytest.mark.parametrize(("kind", "needs"), [("curves", "curve"), ("grid_table", "values"), ("latents", "example")])
+def test_a_view_has_what_its_kind_shows(kind, needs):
+    with pytest.raises(ValueError, match=f"the view 'T' is of the kind {kind}; expected {needs} to be given"):
+        View(kind=kind, title="T", artefact="Fig. 1")
