@@ -23,7 +23,7 @@ ALLOWED = {
     "planning": {"models", "nn"},
     "training": {"engine", "models", "nn"},
     "worlds": {"models", "nn", "planning", "training"},
-    "recordings": {"engine", "models", "nn", "paper", "training", "worlds"},
+    "recordings": {"engine", "models", "nn", "training", "worlds"},
     "explore": {"models", "nn", "recordings", "training", "worlds"},
     "integrations": {"engine", "models", "nn"},
     "paper": {"engine", "models", "nn", "planning", "training", "worlds"},

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 ARROWS: Mapping[str, tuple[float, ...]] = {
     "ArrowLeft": (-1.0, 0.0),
-    "ArrowRight": (1.0, 0.0),
     "ArrowUp": (0.0, 1.0),
     "ArrowDown": (0.0, -1.0),
+    "ArrowRight": (1.0, 0.0),
 }
-"""Keys that move something in the plane."""
+"""Keys that move something in the plane, in the order in which the page shows them."""
 
 
 @dataclass(frozen=True, kw_only=True)
