@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 # what an install compiles or reads; Python files are used in place
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
-# a test that takes turns with others: more threads than cores only wait for each other
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(or $(JOBS),2) --dist worksteal
+# two processes of one thread each: more threads than cores only wait for each other
+check test core: export OMP_NUM_THREADS = 1
+PYTEST := -m pytest --numprocesses $(or $(JOBS),2) --dist worksteal
+COVERAGE := build/coverage.json
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: setup demo lint check test core package bench sanitize docs clean
@@ -39,19 +41,20 @@ lint: $(VENV)/.dev
 
 # about a minute: what to run while working
 check: lint
-	$(PYTEST) -m "not slow and not browser and not cluster"
+	$(BIN)/python $(PYTEST) -m "not slow and not browser and not cluster"
 
-# everything, with the files that tests reach least
+# everything, with coverage: SlipCover takes 7 % more time on Python 3.11, where coverage.py takes 40 % more
 test: lint
-	$(PYTEST) --cov --cov-report=
-	@echo "coverage, the least covered files first:"
-	@$(BIN)/coverage report --sort=cover | sed -n '1,17p;$$p'
+	mkdir -p build
+	$(BIN)/python -m slipcover --source src --json --out $(COVERAGE) \
+		$(PYTEST) -W "ignore::pytest.PytestAssertRewriteWarning"
+	@$(BIN)/python scripts/print-coverage $(COVERAGE)
 
 # the tests of the rooms that need no extra but envs, for platforms that do not have all extras
 core:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable ".[envs,test]"
-	$(PYTEST) -m "not cluster" tests/engine tests/nn tests/models
+	$(BIN)/python $(PYTEST) -m "not cluster" tests/engine tests/nn tests/models
 
 # the wheel and the sdist, built and tried out in a clean environment
 package: $(VENV)/.dev
