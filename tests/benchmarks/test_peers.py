@@ -89,7 +89,7 @@ def test_the_agent_that_is_called_step_by_step_computes_what_ours_does(generator
     starts = torch.rand(STEPS, COUNT, generator=generator) < 0.3
     state = tuple(torch.rand(COUNT, 2, generator=generator) for _ in range(2))
     found, expected = peer(images, state, starts), ours(images, state, starts)
-    torch.testing.assert_close(found.policy.log_probabilities, expected.policy.log_probabilities)
+    torch.testing.assert_close(found.policy.log_probs, expected.policy.log_probs)
     for name in ("values", "outputs", "latents", "state"):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name))
 
