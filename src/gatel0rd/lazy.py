@@ -21,7 +21,8 @@ def load_lazily(
     Args:
         package: its full name.
         homes: name -> the module below the package that has it, as in ``"models.io"``, or ``"models.io:load_fitted"``
-            where it has another name there.
+            where it has another name there. A name that is its own home is that module itself: once it is imported, it
+            hides everything else of its name.
         plain: names that the package defines itself, to be listed too.
     """
 
@@ -29,6 +30,7 @@ def load_lazily(
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, _, other = homes[name].partition(":")
-        return getattr(importlib.import_module(f"{package}.{home}"), other or name)
+        module = importlib.import_module(f"{package}.{home}")
+        return module if home == name else getattr(module, other or name)
 
     return get, lambda: sorted((*homes, *plain))

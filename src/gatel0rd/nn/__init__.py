@@ -1,4 +1,4 @@
-"""What a PyTorch user imports: the layer, one step of it, the loop over time, and the paper's mathematics."""
+"""What a PyTorch user imports: the layer, one step of it, and the paper's mathematics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from gatel0rd.nn import functional
     from gatel0rd.nn.functional import l0_penalty, l1_penalty, l2_penalty, retanh
     from gatel0rd.nn.layer import GateL0RD, GateL0RDCell
-    from gatel0rd.nn.unroll import unroll
 
 __all__ = [
     "GateL0RD",
@@ -20,7 +19,6 @@ __all__ = [
     "l1_penalty",
     "l2_penalty",
     "retanh",
-    "unroll",
 ]
 
 __getattr__, __dir__ = load_lazily(
@@ -28,10 +26,10 @@ __getattr__, __dir__ = load_lazily(
     {
         "GateL0RD": "layer",
         "GateL0RDCell": "layer",
+        "functional": "functional",
         "l0_penalty": "functional",
         "l1_penalty": "functional",
         "l2_penalty": "functional",
         "retanh": "functional",
-        "unroll": "unroll",
     },
 )
