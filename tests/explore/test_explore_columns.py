@@ -11,6 +11,7 @@ from small_models import small_model
 
 from gatel0rd.cli.main import main
 from gatel0rd.explore import make_app, save_page
+from gatel0rd.models.io import save_fitted
 from gatel0rd.recordings.for_models import read_for_models
 
 ROWS = np.random.default_rng(4).normal(3, 20, size=(13, 4)).astype(np.float32)
@@ -32,7 +33,7 @@ def directory(models, tmp_path_factory):
     (directory / "data.csv").write_text("\n".join(["a,b,c,d", *lines]))
     (directory / "short.csv").write_text("\n".join(["a,b", *(line.rsplit(",", 2)[0] for line in lines)]))
     for name, model in models:
-        model.save(directory / name)
+        save_fitted(directory / name, model)
     return directory
 
 

@@ -255,6 +255,7 @@ def test_workers_give_the_records_of_one_process_and_survive_a_bad_run(out, tmp_
     assert [failure.run for failure in failures] == [bad]
     assert "the loss became" in failures[0].error
     assert display.ends[1] is None
+    good.execute(out)
     alone, side_by_side = (
         json.loads((place / good.directory_name / "record.json").read_text()) for place in (out, tmp_path)
     )

@@ -184,7 +184,10 @@ def migrate(
         Path | None, optional("DIR", "Where to write the records. By default they are changed in place.")
     ] = None,
 ) -> None:
-    """Bring records of older versions up to date, so that reports and runs of this version find them."""
+    """Bring records of older versions up to date.
+
+    Reports and runs of this version then find them; what was measured stays as it is.
+    """
     from gatel0rd.paper.migrate import migrate as migrate_records
 
     changed, count = migrate_records(records, to)
