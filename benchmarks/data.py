@@ -16,7 +16,7 @@ def shots(*, together: bool) -> Work:
     """64 balls, side by side on tables of their own or one after the other."""
     from gatel0rd.worlds.billiard_ball import dynamics
 
-    table = dynamics.Table(COUNT if together else 1)
+    table = dynamics.BilliardTable(COUNT if together else 1)
     position, velocity = dynamics.random_shots(COUNT, np.random.default_rng(0))
 
     def run() -> None:

@@ -63,7 +63,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Results:
+class BenchmarkResults:
     """The rows of one run, and the machine that they were measured on; files of before November 2026 do not say it."""
 
     machine: dict[str, Any] | None
@@ -170,9 +170,9 @@ def write_results(path: Path, machine: dict[str, Any], rows: Sequence[Row]) -> N
     write_json(path, {"machine": machine, "rows": [row.to_json() for row in rows]})
 
 
-def read_results(path: Path) -> Results:
+def read_results(path: Path) -> BenchmarkResults:
     """Read what :func:`write_results` wrote, or a plain list of rows as older versions wrote it."""
     plain = json.loads(path.read_text())
     machine, rows = (None, plain) if isinstance(plain, list) else (plain["machine"], plain["rows"])
     kept = [{name: value for name, value in row.items() if name != "ratio"} for row in rows]
-    return Results(machine=machine, rows=tuple(Row(**row) for row in kept))
+    return BenchmarkResults(machine=machine, rows=tuple(Row(**row) for row in kept))

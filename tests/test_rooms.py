@@ -76,3 +76,12 @@ def test_no_two_rooms_import_each_other():
     for room, others in ALLOWED.items():
         for other in others:
             assert room not in ALLOWED[other], f"{room} and {other}"
+
+
+def test_no_two_classes_have_the_same_name():
+    places: dict[str, list[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

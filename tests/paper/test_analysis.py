@@ -10,7 +10,7 @@ import pytest
 from gatel0rd.files import FileError
 from gatel0rd.paper.records import Line, Record, load_records, summarise, wilson
 from gatel0rd.paper.report import figures, tables
-from gatel0rd.paper.report.page import Block, Picture, Section, page
+from gatel0rd.paper.report.page import Block, Picture, ReportSection, page
 from gatel0rd.paper.run import SCHEMA
 from gatel0rd.worlds.experiments import PaperValue
 from gatel0rd.worlds.metrics import TEST_ERROR, Curve, FinalValue
@@ -261,7 +261,7 @@ def test_the_page_is_self_contained_and_escapes_text(tmp_path):
     picture = tmp_path / "p.png"
     picture.write_bytes(b"\x89PNG")
     blocks = [Block("Fig", picture=Picture(picture, "cap")), Block("Tab", table=tables.Table(["a"], [["<b>"]]))]
-    section = Section("rrc/x", "rrc-x", "A < B", "Why?", [], "1 seed.", "gatel0rd run rrc/x", blocks)
+    section = ReportSection("rrc/x", "rrc-x", "A < B", "Why?", [], "1 seed.", "gatel0rd run rrc/x", blocks)
     text = page("Title & more", ["intro"], [], [section], "footer")
     assert "A &lt; B" in text and "&lt;b&gt;" in text and "Title &amp; more" in text
     assert 'id="rrc-x"' in text

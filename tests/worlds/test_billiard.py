@@ -18,7 +18,7 @@ from gatel0rd.worlds.billiard_ball.dynamics import (
     RESTITUTION,
     SECONDS,
     SPEEDS,
-    Table,
+    BilliardTable,
     random_shots,
 )
 from gatel0rd.worlds.billiard_ball.env import BilliardBall
@@ -29,7 +29,7 @@ RECIPE = DataRecipe(scenario="billiard", policy="shots", split="train", sequence
 
 def shoot(position, velocity, steps):
     """One ball's positions [T+1, 2] in metres, velocities, contacts and pocketed flags."""
-    table = Table(1)
+    table = BilliardTable(1)
     motions = [table.shoot(np.array([position]), np.array([velocity])), *(table.step() for _ in range(steps))]
     return tuple(np.array([column[0] for column in columns]) for columns in zip(*motions, strict=True))
 
@@ -67,7 +67,7 @@ def test_the_middle_pockets_and_the_table_between_them_are_where_they_are_drawn(
 
 def test_a_ball_does_not_notice_the_balls_beside_it():
     position, velocity = random_shots(16, np.random.default_rng(0))
-    table = Table(16)
+    table = BilliardTable(16)
     together = [table.shoot(position, velocity), *(table.step() for _ in range(100))]
     for ball in (0, 7):
         alone = shoot(position[ball], velocity[ball], 100)[0]
@@ -76,7 +76,7 @@ def test_a_ball_does_not_notice_the_balls_beside_it():
 
 def test_a_table_forgets_its_last_shots():
     position, velocity = random_shots(2, np.random.default_rng(5))
-    table = Table(1)
+    table = BilliardTable(1)
     runs = []
     for ball in (0, 1, 0):
         table.shoot(position[[ball]], velocity[[ball]])
@@ -122,7 +122,7 @@ def test_impossible_shots_are_errors(options, message):
 def test_without_the_physics_engine_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "panda3d", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'gatel0rd\[billiard\]'"):
-        Table(1)
+        BilliardTable(1)
 
 
 @pytest.fixture(scope="module")

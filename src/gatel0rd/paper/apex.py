@@ -18,7 +18,7 @@ from gatel0rd.files import exclusive, load_arrays, save_arrays, write_json
 from gatel0rd.paper.execute import one_thread
 from gatel0rd.paper.provenance import code_commit, processor
 from gatel0rd.paper.records import wilson
-from gatel0rd.paper.report.page import Block, Section
+from gatel0rd.paper.report.page import Block, ReportSection
 from gatel0rd.planning.icem import ICEMConfig
 from gatel0rd.tables import Table
 from gatel0rd.worlds.fetch_pick_and_place.apex import ApexConfig, LearnedPolicy, Round, follow_alone, play, train
@@ -130,7 +130,7 @@ def _outcome(reached: NDArray[np.int64]) -> dict[str, Any]:
     return {"success": successes / len(reached), "confidence": [low, high], "reached": reached.tolist()}
 
 
-def section(path: Path) -> Section:
+def section(path: Path) -> ReportSection:
     """What the report says about a comparison: how planner and policy learned, and what guidance is worth."""
     record = json.loads(path.read_text())
     course = [
@@ -150,7 +150,7 @@ def section(path: Path) -> Section:
         for name, found in outcomes.items()
     ]
     config = record["config"]
-    return Section(
+    return ReportSection(
         id="apex",
         anchor=f"apex-seed{record['seed']}",
         title="Fetch Pick&Place: a planner guided by a policy that learns from it",

@@ -98,7 +98,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """The rows of a table.
 
     Attributes:
@@ -158,7 +158,7 @@ def find_columns(header: Sequence[str], path: Path, layout: Layout) -> Columns:
     return Columns(sequence, time, observed, layout.actions)
 
 
-def collect_rows(header: Sequence[str], chunks: Iterator[Chunk], path: Path, columns: Columns) -> Rows:
+def collect_rows(header: Sequence[str], chunks: Iterator[Chunk], path: Path, columns: Columns) -> TableRows:
     """Read all chunks."""
     blocks: list[Array] = []
     times: list[NDArray[Any]] = []
@@ -176,7 +176,7 @@ def collect_rows(header: Sequence[str], chunks: Iterator[Chunk], path: Path, col
             times.append(parse_times(by_name[columns.time], columns.time, lines, path))
     if not blocks:
         raise RecordingError(f"{path} has a header and no rows")
-    return Rows(np.concatenate(blocks), np.concatenate(labels) if labels else None, times, list(numbers))
+    return TableRows(np.concatenate(blocks), np.concatenate(labels) if labels else None, times, list(numbers))
 
 
 def find_steps(names: Sequence[str]) -> dict[str, list[int]] | None:
@@ -195,7 +195,7 @@ def find_steps(names: Sequence[str]) -> dict[str, list[int]] | None:
     return {variable: [place for _, place in entries] for variable, entries in ordered.items()}
 
 
-def looks_wide(steps: dict[str, list[int]], rows: Rows, columns: Columns, layout: Layout) -> bool:
+def looks_wide(steps: dict[str, list[int]], rows: TableRows, columns: Columns, layout: Layout) -> bool:
     """Whether rows are whole sequences: each has its own name, or none has one and there are many steps."""
     if columns.time is not None or layout.actions or layout.observations:
         return False
@@ -204,7 +204,7 @@ def looks_wide(steps: dict[str, list[int]], rows: Rows, columns: Columns, layout
     return len(next(iter(steps.values()))) >= FEWEST_WIDE
 
 
-def from_wide(rows: Rows, steps: dict[str, list[int]]) -> Recordings:
+def from_wide(rows: TableRows, steps: dict[str, list[int]]) -> Recordings:
     """A sequence per row."""
     cube = np.stack([rows.values[:, places] for places in steps.values()], axis=2)  # [N, T, O]
     named = len(rows.names) == len(rows.values)
@@ -213,7 +213,7 @@ def from_wide(rows: Rows, steps: dict[str, list[int]]) -> Recordings:
     return replace(recordings, notes=(note if named else f"{note}; --sequence, --time or --observations make it long",))
 
 
-def from_long(rows: Rows, columns: Columns, path: Path) -> Recordings:
+def from_long(rows: TableRows, columns: Columns, path: Path) -> Recordings:
     """A time step per row."""
     labels = np.zeros(len(rows.values), dtype=np.int64) if rows.labels is None else rows.labels
     names = rows.names or [path.stem]

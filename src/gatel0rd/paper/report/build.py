@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gatel0rd.paper.records import Record
 from gatel0rd.paper.report import figures, tables
 from gatel0rd.paper.report.judge import judge_answer, share_words
-from gatel0rd.paper.report.page import Block, Picture, Section
+from gatel0rd.paper.report.page import Block, Picture, ReportSection
 from gatel0rd.paper.report.select import Answer
 from gatel0rd.tables import Table
 from gatel0rd.worlds.experiments import View
@@ -39,11 +39,11 @@ AXES = {
 """Measure -> its axis; others are called by their name."""
 
 
-def build_section(answer: Answer, records: Sequence[Record], directory: Path) -> Section:
+def build_section(answer: Answer, records: Sequence[Record], directory: Path) -> ReportSection:
     """An experiment's part of the page; its figures are written to ``directory``."""
     experiment, scale = answer.experiment, answer.scale
     size = scale.words if scale.preset == "text" else f"{scale.words}, {scale.preset}"
-    return Section(
+    return ReportSection(
         id=experiment.id,
         anchor=answer.anchor,
         title=f"{experiment.scenario.title}: {experiment.title} ({size})",
@@ -151,7 +151,7 @@ def save_picture(figure: Figure, stem: Path, caption: str, suffix: str = ".svg")
     return Picture(next(path for path in paths if path.suffix == suffix), caption)
 
 
-def with_small_pictures(part: Section) -> Section:
+def with_small_pictures(part: ReportSection) -> ReportSection:
     """The same with pictures of few pixels and colours."""
 
     def lighter(entry: Block) -> Block:
@@ -162,14 +162,14 @@ def with_small_pictures(part: Section) -> Section:
     return replace(part, blocks=[lighter(entry) for entry in part.blocks])
 
 
-def build_illustration(id: str, directory: Path) -> Section:
+def build_illustration(id: str, directory: Path) -> ReportSection:
     """A figure without records, drawn to ``directory``."""
     from gatel0rd.paper.illustrations import ILLUSTRATIONS
 
     entry = ILLUSTRATIONS[id]
     stem = id.replace("/", "-")
     picture = save_picture(entry.draw(), directory / stem, entry.caption, suffix=".png")
-    return Section(
+    return ReportSection(
         id=id,
         anchor=stem,
         title=f"{entry.title} ({entry.artefact})",

@@ -12,7 +12,7 @@ from gatel0rd.paper.plan import experiments, find
 from gatel0rd.paper.records import Record, load_records
 from gatel0rd.paper.report.build import build_illustration, build_section, with_small_pictures
 from gatel0rd.paper.report.judge import Judged, judge_all
-from gatel0rd.paper.report.page import Section, page, verdicts_markdown
+from gatel0rd.paper.report.page import ReportSection, page, verdicts_markdown
 from gatel0rd.paper.report.select import Answer, select_answers
 from gatel0rd.worlds.experiments import Question
 
@@ -24,7 +24,7 @@ class Report:
     title: str
     introduction: Sequence[str]
     judged: Sequence[Judged]
-    sections: Sequence[Section]
+    sections: Sequence[ReportSection]
     footer: str
 
     def html(self) -> str:
@@ -87,13 +87,13 @@ def write_report(report: Report, out: Path, light: Path | None) -> Path:
     return path
 
 
-def unlink_missing(judged: Sequence[Judged], sections: Sequence[Section]) -> list[Judged]:
+def unlink_missing(judged: Sequence[Judged], sections: Sequence[ReportSection]) -> list[Judged]:
     """Claims without a link where the section that it would lead to is not shown."""
     shown = {section.anchor for section in sections}
     return [claim if claim.anchor in shown else replace(claim, anchor="") for claim in judged]
 
 
-def build_guided(paths: Sequence[Path]) -> list[Section]:
+def build_guided(paths: Sequence[Path]) -> list[ReportSection]:
     """A section per comparison of guided with unguided planning."""
     if not paths:
         return []

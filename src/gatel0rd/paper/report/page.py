@@ -78,7 +78,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """What the page says about one experiment at one scale."""
 
     id: str
@@ -169,7 +169,7 @@ def _dot(verdict: Verdict, words: str = "") -> str:
 
 
 def page(
-    title: str, introduction: Sequence[str], judged: Sequence[Judged], sections: Sequence[Section], footer: str
+    title: str, introduction: Sequence[str], judged: Sequence[Judged], sections: Sequence[ReportSection], footer: str
 ) -> str:
     """The whole page as a string."""
     paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in introduction)
@@ -183,7 +183,7 @@ def page(
     )
 
 
-def _section(section: Section) -> str:
+def _section(section: ReportSection) -> str:
     blocks = "".join(_block(block) for block in section.blocks)
     claims = "".join(
         f'<p class="claim">The paper: {html.escape(claim.words)} '

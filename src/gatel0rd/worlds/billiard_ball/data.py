@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gatel0rd.training.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.training.recipe import DataRecipe
-from gatel0rd.worlds.billiard_ball.dynamics import HALF_SIZE, SPEEDS, Table, random_shots
+from gatel0rd.worlds.billiard_ball.dynamics import HALF_SIZE, SPEEDS, BilliardTable, random_shots
 
 BALLS_AT_ONCE = 64
 BATCHES_TO_TRY = 100
@@ -22,7 +22,7 @@ during the window, by window; one in which it has dropped before."""
 
 
 def rollouts(
-    table: Table, steps: int, generator: np.random.Generator
+    table: BilliardTable, steps: int, generator: np.random.Generator
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.float32]]:
     """Random shots: positions [B, steps, 2] in [-1, 1], cushion contacts and pocketed [B, steps], first speed [B]."""
     position, velocity = random_shots(BALLS_AT_ONCE, generator)
@@ -56,7 +56,7 @@ def generate(recipe: DataRecipe, progress: Progress = ignore_progress) -> Datase
         raise ValueError(f"{recipe.sequences} sequences cannot be balanced; ask for a multiple of {GROUPS}")
     generator = np.random.default_rng([recipe.seed, *f"billiard {recipe.split}".encode()])
     size, stride = recipe.sequences // GROUPS, recipe.steps - 1
-    table = Table(BALLS_AT_ONCE)
+    table = BilliardTable(BALLS_AT_ONCE)
     kept: list[list[tuple[NDArray[Any], ...]]] = [[] for _ in range(GROUPS)]
     missing = [size] * GROUPS
     batches = 0

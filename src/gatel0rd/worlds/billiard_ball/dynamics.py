@@ -34,7 +34,7 @@ class Motion(NamedTuple):
     pocketed: NDArray[np.bool_]
 
 
-class Table:
+class BilliardTable:
     """A pool table with any number of balls that do not see each other, so that many shots run side by side.
 
     A ball's path is the same, bit by bit, whichever balls are on the table with it. Contacts have no friction; cushions

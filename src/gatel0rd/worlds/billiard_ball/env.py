@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gatel0rd.worlds.billiard_ball.drawing import draw_table
-from gatel0rd.worlds.billiard_ball.dynamics import HALF_SIZE, RADIUS, SPEEDS, Table, random_shots
+from gatel0rd.worlds.billiard_ball.dynamics import HALF_SIZE, RADIUS, SPEEDS, BilliardTable, random_shots
 from gatel0rd.worlds.drawing import Array, Picture
 from gatel0rd.worlds.environment import DrawnEnv, check_action, check_options
 
@@ -29,7 +29,7 @@ class BilliardBall(DrawnEnv):
         super().__init__(render_mode=render_mode, render_size=render_size)
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float64)
         self.action_space = spaces.Box(-1.0, 1.0, (0,), np.float64)
-        self._table = Table(1)
+        self._table = BilliardTable(1)
         self._table.shoot(np.zeros((1, 2)), np.zeros((1, 2)))
         self._trail: list[Array] = []
 
