@@ -186,7 +186,8 @@ def migrate(
 ) -> None:
     """Bring records of older versions up to date.
 
-    Reports and runs of this version then find them; what was measured stays as it is.
+    Reports and runs of this version then find them.
+    What was measured stays as it is.
     """
     from gatel0rd.paper.migrate import migrate as migrate_records
 
