@@ -186,8 +186,7 @@ def migrate(
 ) -> None:
     """Bring records of older versions up to date.
 
-    Reports and runs of this version then find them.
-    What was measured stays as it is.
+    Reports and runs of this version then find them. No number changes.
     """
     from gatel0rd.paper.migrate import migrate as migrate_records
 
