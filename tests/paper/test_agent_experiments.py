@@ -157,6 +157,7 @@ def test_an_agent_from_the_command_line(trained, tmp_path, capsys):
     assert elsewhere["environment"] == "MiniGrid-Empty-8x8-v0"
 
 
+@pytest.mark.slow
 def test_a_film_shows_world_view_memory_and_gates(trained, tmp_path):
     from PIL import Image
 

@@ -223,6 +223,7 @@ def test_run_configurations_survive_json():
         from_json(WorldModelRun, {**to_json(run), "colour": "red"})
 
 
+@pytest.mark.slow
 def test_a_run_in_parts_leaves_the_record_of_a_whole_run(tmp_path):
     run = small_run()
     run.execute(tmp_path / "whole")

@@ -68,6 +68,7 @@ def test_every_experiment_has_claims_about_its_own_variants():
                 assert number.variant in known, f"{experiment.id}: {number}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ILLUSTRATIONS.values(), ids=lambda entry: entry.id)
 def test_illustrations_are_drawn(entry):
     from gatel0rd.paper.report import figures

@@ -150,6 +150,7 @@ def test_a_pendulum_is_swung_up():
     assert last.mean() > -0.5
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(("name", "least"), [("InvertedPendulum-v5", 30), ("Reacher-v5", -12)])
 def test_mujoco_tasks_are_solved(name, least, monkeypatch):

@@ -30,6 +30,7 @@ def test_a_runs_data_is_read_from_its_model_file():
     assert evaluation.split == "test" and evaluation != train
 
 
+@pytest.mark.slow
 def test_the_benchmark_compares_all_methods(tmp_path, monkeypatch):
     pytest.importorskip("ruptures")
     monkeypatch.setattr(module, "ROUNDS", 1)

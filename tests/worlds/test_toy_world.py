@@ -268,6 +268,7 @@ def test_a_run_is_recorded_with_what_the_world_measures(runs):
     assert records["gru"]["measures"]["gating"] is None
 
 
+@pytest.mark.slow
 def test_the_report_shows_it(out, capsys):
     main(["report", "corridor/doors", "--out", str(out)])
     text = (out / "report.md").read_text()
@@ -307,6 +308,7 @@ def test_it_is_driven_live(runs):
     assert said == {2: ["the button is pressed"], 9: ["the door is open"]}
 
 
+@pytest.mark.slow
 def test_boundaries_are_compared_with_its_labels(out, tmp_path, monkeypatch):
     monkeypatch.setattr("gatel0rd.recordings.benchmark.ROUNDS", 2)
     main(["segment-benchmark", str(out), "--out", str(tmp_path)])
@@ -327,6 +329,7 @@ def guide_module(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_processes_find_a_world_by_the_environment_variable(guide_module, tmp_path):
     variables = {**os.environ, registry.VARIABLE: str(guide_module), "OMP_NUM_THREADS": "1"}
 
