@@ -12,6 +12,10 @@
 #include <type_traits>
 #include <utility>
 
+#ifdef GATEL0RD_X86
+#include <immintrin.h>
+#endif
+
 #include "program.hpp"
 
 // small functions on vectors must not become calls, whatever the compiler thinks of their size

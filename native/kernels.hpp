@@ -34,6 +34,9 @@ template <class Real> struct Scratch {
     }
 };
 
+#include "products.hpp"
+#include "layer.hpp"
+
 template <class Real> using Pointers = std::vector<const Real*>;
 
 // A linear instruction with its weights looked up and its biases added up
@@ -1039,8 +1042,8 @@ template <class Real> static void activate(int act, const void* in, void* out, s
 }
 
 template <class Real> static const Backend& backend() {
-    static const Backend b{tape_bytes<Real>, forward<Real>,     backward<Real>,       train<Real>,
-                           adam<Real>,       draw_normal<Real>, draw_bernoulli<Real>, activate<Real>};
+    static const Backend b{tape_bytes<Real>, forward<Real>,     backward<Real>,       train<Real>,    adam<Real>,
+                           draw_normal<Real>, draw_bernoulli<Real>, activate<Real>, layer_forward<Real>, layer_backward<Real>};
     return b;
 }
 

@@ -1,10 +1,14 @@
 // The Python binding. Pointers are checked and kept alive by gatel0rd.engine; nothing else calls these functions.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <iterator>
+#include <array>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -64,6 +68,8 @@ std::vector<Strided> views(const std::vector<View>& given) {
         result.push_back({reinterpret_cast<void*>(address), time, batch, feature});
     return result;
 }
+
+void* pointer(Address address) { return reinterpret_cast<void*>(address); }
 
 std::vector<const void*> pointers(const std::vector<Address>& given) {
     std::vector<const void*> result;
@@ -216,6 +222,29 @@ NB_MODULE(_native, m) {
           [](bool wide, Address out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability) {
               backend(wide).draw_bernoulli(reinterpret_cast<void*>(out), steps, batch, seed, counter, probability);
           });
+    // sizes: steps, batch, inputs, hidden, outputs, threads; affine: weight, bias and their gradients, of the four networks
+    m.def("layer", [](bool wide, bool is_backward, const std::array<int, 6>& sizes, int act, const std::array<std::array<Address, 4>, 4>& affine,
+                      const std::map<std::string, Address>& tensors) {
+        Layer l;
+        l.steps = sizes[0], l.batch = sizes[1], l.inputs = sizes[2], l.hidden = sizes[3], l.outputs = sizes[4], l.threads = sizes[5];
+        l.act = Act(act);
+        Affine* networks[] = {&l.gate, &l.recommend, &l.output, &l.output_gate};
+        for (int k = 0; k < 4; ++k)
+            *networks[k] = {pointer(affine[k][0]), pointer(affine[k][1]), pointer(affine[k][2]), pointer(affine[k][3])};
+        auto get = [&](const char* name) {
+            const auto found = tensors.find(name);
+            return found == tensors.end() ? nullptr : pointer(found->second);
+        };
+        l.x = get("x"), l.noise = get("noise");
+        l.resets = static_cast<const std::uint8_t*>(get("resets")), l.active = static_cast<const std::uint8_t*>(get("active"));
+        l.states = get("states"), l.before = get("before"), l.fresh = get("fresh"), l.gates = get("gates");
+        l.recommended = get("recommended"), l.read = get("read"), l.read_gate = get("read_gate"), l.result = get("result");
+        l.d_result = get("d_result"), l.d_states = get("d_states"), l.d_last = get("d_last"), l.d_gates = get("d_gates");
+        l.d_x = get("d_x"), l.d_first = get("d_first");
+        nb::gil_scoped_release release;
+        const Backend& chosen_backend = backend(wide);
+        (is_backward ? chosen_backend.layer_backward : chosen_backend.layer_forward)(l);
+    });
     m.def("activate", [](bool wide, int act, Address in, Address out, std::size_t count) {
         backend(wide).activate(act, reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), count);
     });

@@ -149,6 +149,44 @@ struct Tape {
     void reserve(std::size_t wanted);
 };
 
+// A gated layer over time: project, recur, read out. Everything that does not depend on the state is computed for all time
+// steps at once; only two products stay in the loop.
+//     gates[t] = act(gate·[x[t], before[t]] + noise[t])          recommended[t] = tanh(recommend·[x[t], before[t]])
+//     fresh[t] = gates[t]·recommended[t] + (1 - gates[t])·before[t]
+//     outputs[t] = tanh(output·[x[t], fresh[t]])·sigmoid(output_gate·[x[t], fresh[t]])
+// All tensors are contiguous: [steps, batch, features], weights [rows, inputs + hidden].
+struct Affine {
+    const void* weight = nullptr;
+    const void* bias = nullptr;    // may be missing
+    void* weight_gradient = nullptr;
+    void* bias_gradient = nullptr;
+};
+
+struct Layer {
+    int steps = 0, batch = 0, inputs = 0, hidden = 0, outputs = 0, threads = 1;
+    Act act = Act::retanh;
+    Affine gate, recommend, output, output_gate;  // output_gate.weight may be missing
+    const void* x = nullptr;
+    const void* noise = nullptr;              // may be missing
+    const std::uint8_t* resets = nullptr;     // [steps, batch], may be missing: the state is 0 before such a step
+    const std::uint8_t* active = nullptr;     // [steps, batch], may be missing: the state stays as it is at other steps
+    void* states = nullptr;       // [steps + 1, batch, hidden]: the first is given
+    void* before = nullptr;       // states that steps begin with; the same memory as states without resets
+    void* fresh = nullptr;        // states that steps make; the same memory as states + 1 where all are active
+    void* gates = nullptr;        // filled by forward, as are the next three
+    void* recommended = nullptr;
+    void* read = nullptr;         // tanh(output·…); the same memory as result without output gate
+    void* read_gate = nullptr;    // sigmoid(output_gate·…)
+    void* result = nullptr;
+    // for backward; given gradients may be missing
+    const void* d_result = nullptr;
+    const void* d_states = nullptr;  // [steps, batch, hidden], of the states after each step
+    const void* d_last = nullptr;    // [batch, hidden], of the last state
+    const void* d_gates = nullptr;
+    void* d_x = nullptr;             // wanted if not missing
+    void* d_first = nullptr;         // [batch, hidden], always filled
+};
+
 // The functions of one instruction set and precision.
 struct Backend {
     std::size_t (*tape_bytes)(const Program&, int steps, int batch);
@@ -163,6 +201,8 @@ struct Backend {
     void (*draw_normal)(void* out, int steps, int batch, int size, std::uint64_t seed, std::uint64_t counter, double scale);
     void (*draw_bernoulli)(void* out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability);
     void (*activate)(int act, const void* in, void* out, std::size_t count);
+    void (*layer_forward)(const Layer&);
+    void (*layer_backward)(const Layer&);
 };
 
 const Backend& backend_baseline(bool wide);

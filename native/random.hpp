@@ -4,31 +4,57 @@
 constexpr int random_lanes = 16;
 typedef std::uint32_t Words[random_lanes] __attribute__((aligned(64)));
 
-// Counters differ in their first word from lane to lane. Loops over lanes are left to the compiler's vectoriser, which
-// needs them not to be unrolled before it sees them.
-GATEL0RD_INLINE void philox(std::uint32_t lane0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3, std::uint64_t key, Words& w0,
-                            Words& w1, Words& w2, Words& w3) {
-    for (int l = 0; l < random_lanes; ++l) {
-        w0[l] = lane0 + std::uint32_t(l);
-        w1[l] = c1;
-        w2[l] = c2;
-        w3[l] = c3;
-    }
-    std::uint32_t k0 = std::uint32_t(key), k1 = std::uint32_t(key >> 32);
-#pragma GCC unroll 1
-    for (int round = 0; round < 10; ++round) {
-#pragma GCC unroll 1
-#pragma GCC ivdep
-        for (int l = 0; l < random_lanes; ++l) {
-            const std::uint32_t a_high = std::uint32_t((std::uint64_t(0xD2511F53u) * w0[l]) >> 32), a_low = 0xD2511F53u * w0[l];
-            const std::uint32_t b_high = std::uint32_t((std::uint64_t(0xCD9E8D57u) * w2[l]) >> 32), b_low = 0xCD9E8D57u * w2[l];
-            w0[l] = b_high ^ w1[l] ^ k0;
-            w1[l] = b_low;
-            w2[l] = a_high ^ w3[l] ^ k1;
-            w3[l] = a_low;
+// As many words as fit in a vector, and both halves of their products with a constant
+typedef std::uint32_t Word __attribute__((vector_size(GATEL0RD_VECTOR_BYTES)));
+typedef std::uint64_t LongWord __attribute__((vector_size(GATEL0RD_VECTOR_BYTES)));
+constexpr int words = GATEL0RD_VECTOR_BYTES / 4;
+
+GATEL0RD_INLINE LongWord multiply_even(Word x, Word y) {  // 32 x 32 -> 64 bits, of the words at even places
+#if defined(GATEL0RD_X86) && GATEL0RD_VECTOR_BYTES == 64
+    return (LongWord)_mm512_mul_epu32((__m512i)x, (__m512i)y);
+#elif defined(GATEL0RD_X86) && GATEL0RD_VECTOR_BYTES == 32
+    return (LongWord)_mm256_mul_epu32((__m256i)x, (__m256i)y);
+#elif defined(GATEL0RD_X86)
+    return (LongWord)_mm_mul_epu32((__m128i)x, (__m128i)y);
+#else
+    return ((LongWord)x & 0xFFFFFFFFu) * ((LongWord)y & 0xFFFFFFFFu);
+#endif
+}
+
+GATEL0RD_INLINE void multiply(Word x, std::uint32_t constant, Word& high, Word& low) {
+    const Word factor = constant - Word{};
+    const LongWord upper = LongWord{} + 0xFFFFFFFF00000000u;
+    const LongWord even = multiply_even(x, factor), odd = multiply_even((Word)((LongWord)x >> 32), factor);
+    high = (Word)((even >> 32) | (odd & upper));
+    low = x * constant;
+}
+
+// Counters differ in their first word from lane to lane
+GATEL0RD_INLINE void philox(std::uint32_t lane0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3, std::uint64_t key,
+                          Words& w0, Words& w1, Words& w2, Words& w3) {
+    Word first;
+#pragma GCC unroll 16
+    for (int l = 0; l < words; ++l) first[l] = std::uint32_t(l);
+#pragma GCC unroll 4
+    for (int part = 0; part < random_lanes; part += words) {
+        Word x0 = first + (lane0 + std::uint32_t(part)), x1 = c1 - Word{}, x2 = c2 - Word{}, x3 = c3 - Word{};
+        std::uint32_t k0 = std::uint32_t(key), k1 = std::uint32_t(key >> 32);
+#pragma GCC unroll 10
+        for (int round = 0; round < 10; ++round) {
+            Word a_high, a_low, b_high, b_low;
+            multiply(x0, 0xD2511F53u, a_high, a_low);
+            multiply(x2, 0xCD9E8D57u, b_high, b_low);
+            x0 = b_high ^ x1 ^ k0;
+            x1 = b_low;
+            x2 = a_high ^ x3 ^ k1;
+            x3 = a_low;
+            k0 += 0x9E3779B9u;
+            k1 += 0xBB67AE85u;
         }
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+        *(Word*)(w0 + part) = x0;
+        *(Word*)(w1 + part) = x1;
+        *(Word*)(w2 + part) = x2;
+        *(Word*)(w3 + part) = x3;
     }
 }
 

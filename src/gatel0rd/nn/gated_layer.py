@@ -1,0 +1,122 @@
+"""GateL0RD's layer over time in the compiled engine: project, recur, read out.
+
+Everything that does not depend on the state is computed for all time steps at once, as large products; only two products
+per step stay in the loop over time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gatel0rd.engine import native
+from gatel0rd.engine.program import ACTIVATIONS
+
+
+class LayerRun(NamedTuple):
+    """What a layer gives: outputs [T, B, O], states after each step [T, B, H], gates [T, B, H]."""
+
+    outputs: Tensor
+    states: Tensor
+    gates: Tensor
+
+
+def run_layer(
+    networks: list[nn.Linear | None],
+    gate: str,
+    x: Tensor,
+    first: Tensor,
+    *,
+    noise: Tensor | None = None,
+    resets: Tensor | None = None,
+    active: Tensor | None = None,
+) -> LayerRun:
+    """Run over time.
+
+    Args:
+        networks: g, r, p and o (None without output gate), each a linear layer on [x, h].
+        gate: activation of g.
+
+    Shape: x [T, B, I], first [B, H], noise [T, B, H], resets and active [T, B] boolean.
+    """
+    parameters = [
+        None if network is None else getattr(network, name) for network in networks for name in ("weight", "bias")
+    ]
+    apply: Any = _Layer.apply
+    return LayerRun(*apply(gate, resets, active, x, first, noise, *parameters))
+
+
+def _call(backward: bool, sizes: list[int], gate: str, affine: list[list[Tensor | None]], tensors: dict[str, Tensor | None]) -> None:
+    addresses = [[0 if tensor is None else tensor.data_ptr() for tensor in row] for row in affine]
+    wide = next(iter(tensors.values())).dtype == torch.float64  # type: ignore[union-attr]
+    given = {name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
+    native.module().layer(wide, backward, [*sizes, torch.get_num_threads()], ACTIVATIONS.index(gate), addresses, given)
+
+
+class _Layer(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        gate: str,
+        resets: Tensor | None,
+        active: Tensor | None,
+        x: Tensor,
+        first: Tensor,
+        noise: Tensor | None,
+        *parameters: Tensor | None,
+    ) -> Any:
+        steps, batch, inputs = x.shape
+        hidden = first.shape[-1]
+        weights = [None if parameter is None else parameter.contiguous() for parameter in parameters]
+        outputs = weights[4].shape[0]  # type: ignore[union-attr]
+        sizes = [steps, batch, inputs, hidden, outputs]
+        masks = {name: None if mask is None else mask.contiguous() for name, mask in (("resets", resets), ("active", active))}
+        states = x.new_empty(steps + 1, batch, hidden)
+        states[0] = first
+        result = x.new_empty(steps, batch, outputs)
+        tensors: dict[str, Tensor | None] = {
+            "x": x.contiguous(),
+            "noise": None if noise is None else noise.contiguous(),
+            **masks,
+            "states": states,
+            "before": states if resets is None else x.new_empty(steps, batch, hidden),
+            "fresh": states[1:] if active is None else x.new_empty(steps, batch, hidden),
+            "gates": x.new_empty(steps, batch, hidden),
+            "recommended": x.new_empty(steps, batch, hidden),
+            "read": result if weights[6] is None else torch.empty_like(result),
+            "read_gate": None if weights[6] is None else torch.empty_like(result),
+            "result": result,
+        }
+        affine = [[weights[k], weights[k + 1], None, None] for k in range(0, 8, 2)]
+        _call(False, sizes, gate, affine, tensors)
+        kept = [name for name in tensors if name not in ("noise", "result") and tensors[name] is not None]
+        ctx.gate, ctx.sizes, ctx.kept = gate, sizes, kept
+        ctx.save_for_backward(*weights, *(tensors[name] for name in kept))
+        ctx.set_materialize_grads(False)
+        return result, states[1:], tensors["gates"]
+
+    @staticmethod
+    def backward(ctx: Any, d_result: Tensor | None, d_states: Tensor | None, d_gates: Tensor | None) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the compiled engine has no second derivatives; use engine='torch' for create_graph=True"
+            )
+        saved = ctx.saved_tensors
+        weights, tensors = list(saved[:8]), dict(zip(ctx.kept, saved[8:], strict=True))
+        wanted = ctx.needs_input_grad[3:]
+        x = tensors["x"]
+        gradients = [
+            torch.zeros_like(weight) if weight is not None and need else None
+            for weight, need in zip(weights, wanted[3:], strict=True)
+        ]
+        given = {"d_result": d_result, "d_states": d_states, "d_gates": d_gates}
+        tensors |= {name: None if tensor is None else tensor.contiguous() for name, tensor in given.items()}
+        tensors["d_x"] = torch.empty_like(x) if wanted[0] else None
+        tensors["d_first"] = x.new_empty(x.shape[1], ctx.sizes[3])
+        affine = [[weights[k], weights[k + 1], gradients[k], gradients[k + 1]] for k in range(0, 8, 2)]
+        d_noise = x.new_empty(*x.shape[:2], ctx.sizes[3]) if wanted[2] else None
+        tensors["d_noise"] = d_noise
+        _call(True, ctx.sizes, ctx.gate, affine, tensors)
+        return (None, None, None, tensors["d_x"], tensors["d_first"] if wanted[1] else None, d_noise, *gradients)
