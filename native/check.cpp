@@ -234,4 +234,62 @@ void check_training(const Program& p, const Run& run) {
     if (!(run.probability >= 0 && run.probability <= 1)) refuse("the probability is not between 0 and 1");
 }
 
+Layer make_layer(const std::array<std::int64_t, 5>& sizes, int threads, int act, const std::array<std::array<FlatTensor, 4>, 4>& networks,
+                 const LayerTensors& tensors, bool backward) {
+    const auto [T, B, I, H, O] = sizes;
+    constexpr std::int64_t most = std::int64_t(1) << 31;
+    for (std::int64_t size : {T, B, I, H, O})
+        if (size < 1 || size >= most) refuse("a layer has a size of " + to_string(size) + "; expected at least 1");
+    if (T >= most / B) refuse("a layer has " + to_string(T) + " steps of " + to_string(B) + " entries, which is too many");
+    if (threads < 1) refuse("there are " + to_string(threads) + " threads; expected at least 1");
+    Layer layer;
+    layer.steps = int(T), layer.batch = int(B), layer.inputs = int(I), layer.hidden = int(H), layer.outputs = int(O), layer.threads = threads;
+    layer.act = Act(act);
+    if (layer.act != Act::retanh && layer.act != Act::sigmoid && layer.act != Act::heaviside) refuse("a gate has another activation than a gate's");
+
+    auto get = [&](const char* name, std::int64_t count, bool needed) -> void* {
+        const auto found = tensors.find(name);
+        if (found == tensors.end() || !found->second.data) {
+            if (needed) refuse(std::string(name) + " is missing");
+            return nullptr;
+        }
+        if (found->second.count != count)
+            refuse(std::string(name) + " has " + to_string(found->second.count) + " elements; expected " + to_string(count));
+        return found->second.data;
+    };
+    Affine* members[] = {&layer.gate, &layer.recommend, &layer.output, &layer.output_gate};
+    for (int k = 0; k < 4; ++k) {
+        const std::int64_t rows = k < 2 ? H : O, expected[] = {rows * (I + H), rows, rows * (I + H), rows};
+        for (int n = 0; n < 4; ++n)
+            if (networks[k][n].data && networks[k][n].count != expected[n])
+                refuse("a weight of a layer has " + to_string(networks[k][n].count) + " elements; expected " + to_string(expected[n]));
+        if (k < 3 && !networks[k][0].data) refuse("a layer has no weights");
+        *members[k] = {networks[k][0].data, networks[k][1].data, networks[k][2].data, networks[k][3].data};
+    }
+    const bool gated = layer.output_gate.weight != nullptr;
+    const std::int64_t all = T * B;
+    layer.x = get("x", all * I, true);
+    layer.noise = get("noise", all * H, false);
+    layer.resets = static_cast<const std::uint8_t*>(get("resets", all, false));
+    layer.active = static_cast<const std::uint8_t*>(get("active", all, false));
+    layer.states = get("states", (T + 1) * B * H, true);
+    layer.before = layer.resets ? get("before", all * H, true) : layer.states;
+    layer.fresh = get("fresh", all * H, true);
+    layer.gates = get("gates", all * H, true);
+    layer.recommended = get("recommended", all * H, true);
+    layer.read = get("read", all * O, true);
+    layer.read_gate = get("read_gate", all * O, gated);
+    layer.result = get("result", all * O, !backward);
+    if (backward) {
+        layer.d_result = get("d_result", all * O, false);
+        layer.d_states = get("d_states", all * H, false);
+        layer.d_last = get("d_last", B * H, false);
+        layer.d_gates = get("d_gates", all * H, false);
+        layer.d_x = get("d_x", all * I, false);
+        layer.d_noise = get("d_noise", all * H, false);
+        layer.d_first = get("d_first", B * H, true);
+    }
+    return layer;
+}
+
 }  // namespace gatel0rd

@@ -475,14 +475,17 @@ template <class Real> struct Collector {
 // Instructions of one program draw from streams of their own
 GATEL0RD_INLINE std::uint64_t stream(std::uint64_t seed, int number) { return seed + std::uint64_t(number) * 0x9E3779B97F4A7C15u; }
 
+// The second word of a counter has room for 2^20 steps; later ones change the key
+GATEL0RD_INLINE std::uint32_t step_word(int t, int group) { return (std::uint32_t(t) & 0xFFFFFu) << 12 | std::uint32_t(group); }
+GATEL0RD_INLINE std::uint64_t step_key(std::uint64_t seed, int t) { return seed + std::uint64_t(t >> 20) * 0xD1B54A32D192ED03u; }
+
 template <class Real>
 static void fill_normal(Real* rows, int size, int first, int t, std::uint64_t seed, std::uint64_t counter, Real scale) {
     constexpr int L = lanes<Real>;
     Words w0, w1, w2, w3;
     float z[4][random_lanes];
     for (int f = 0; f < size; f += 4) {
-        philox(std::uint32_t(first), std::uint32_t(t) << 12 | std::uint32_t(f / 4), std::uint32_t(counter),
-               std::uint32_t(counter >> 32), seed, w0, w1, w2, w3);
+        philox(std::uint32_t(first), step_word(t, f / 4), std::uint32_t(counter), std::uint32_t(counter >> 32), step_key(seed, t), w0, w1, w2, w3);
         normals(w0, w1, z[0], z[1]);
         normals(w2, w3, z[2], z[3]);
         for (int k = 0; k < 4 && f + k < size; ++k)
@@ -494,7 +497,7 @@ template <class Real>
 static void fill_bernoulli(Real* row, int first, int t, std::uint64_t seed, std::uint64_t counter, double probability) {
     Words w0, w1, w2, w3;
     // the last of the 4096 groups of features is never used by noise
-    philox(std::uint32_t(first), std::uint32_t(t) << 12 | 0xFFFu, std::uint32_t(counter), std::uint32_t(counter >> 32), seed, w0,
+    philox(std::uint32_t(first), step_word(t, 0xFFF), std::uint32_t(counter), std::uint32_t(counter >> 32), step_key(seed, t), w0,
            w1, w2, w3);
     // 24 bits, so that comparing floats is exact
     const float threshold = float(probability * 16777216.0);
@@ -928,7 +931,7 @@ static void finish_gradient(const Context<Real>& context, const Real* partial, i
         for (std::size_t k = 0; k < count; ++k) flat[k] += partial[c * count + k];
     for (std::size_t q = 0; q < context.run.masks.size(); ++q)
         if (const Real* mask = static_cast<const Real*>(context.run.masks[q]))
-            for (int k = 0; k < p.parameter_sizes[q]; ++k) flat[p.parameter_offsets[q] + k] *= mask[k];
+            for (std::int64_t k = 0; k < p.parameter_sizes[q]; ++k) flat[p.parameter_offsets[q] + k] *= mask[k];
 }
 
 template <class Real> static Scratch<Real>& partial_sums() {
@@ -1042,8 +1045,8 @@ template <class Real> static void activate(int act, const void* in, void* out, s
 }
 
 template <class Real> static const Backend& backend() {
-    static const Backend b{tape_bytes<Real>, forward<Real>,     backward<Real>,       train<Real>,    adam<Real>,
-                           draw_normal<Real>, draw_bernoulli<Real>, activate<Real>, layer_forward<Real>, layer_backward<Real>};
+    static const Backend b{sizeof(Real) == 8,  tape_bytes<Real>,     forward<Real>,        backward<Real>,       train<Real>,         adam<Real>,
+                           draw_normal<Real>,  draw_bernoulli<Real>, activate<Real>,       layer_forward<Real>, layer_backward<Real>};
     return b;
 }
 

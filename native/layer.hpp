@@ -137,8 +137,9 @@ template <class Real> struct GatedLayer {
         const std::size_t states = std::size_t(all()) * H, results = std::size_t(all()) * O;
         const bool reads = layer.d_result != nullptr;
         Scratch<Real> memory;
-        Real* d_gate = memory.get(3 * states + (reads ? (gated ? 2 : 1) * results : 0));
-        Real *d_recommend = d_gate + states, *d_fresh = d_recommend + states, *d_read = d_fresh + states, *d_read_gate = d_read + results;
+        Real* d_recommend = memory.get(3 * states + (reads ? (gated ? 2 : 1) * results : 0));
+        Real *d_fresh = d_recommend + states, *d_read = d_fresh + states, *d_read_gate = d_read + results;
+        Real* d_gate = layer.d_noise ? real(layer.d_noise) : d_fresh + (reads ? (gated ? 2 : 1) * results : 0) + states;
         if (reads) {
             for_stretches(results, [&](std::size_t first, std::size_t size) {
                 const Real *p = real(layer.read) + first, *o = real(layer.read_gate) + first, *dy = real(layer.d_result) + first;

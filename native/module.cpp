@@ -2,18 +2,21 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <iterator>
 #include <array>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 
+#include "check.hpp"
 #include "program.hpp"
 
 namespace nb = nanobind;
@@ -22,7 +25,9 @@ using namespace gatel0rd;
 namespace {
 
 using Address = std::uintptr_t;
-using View = std::tuple<Address, std::int64_t, std::int64_t, std::int64_t>;  // address, strides of time, batch, feature
+// address; strides of time, batch and feature; time steps, entries of the batch, features
+using View = std::tuple<Address, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+using Flat = std::pair<Address, std::int64_t>;  // address and number of elements of a contiguous tensor; 0 and 0: missing
 
 std::string chosen;
 
@@ -62,45 +67,51 @@ void use(const std::string& name) {
     throw std::invalid_argument("this processor has no instruction set '" + name + "'");
 }
 
-std::vector<Strided> views(const std::vector<View>& given) {
-    std::vector<Strided> result;
-    for (const auto& [address, time, batch, feature] : given)
-        result.push_back({reinterpret_cast<void*>(address), time, batch, feature});
-    return result;
-}
-
 void* pointer(Address address) { return reinterpret_cast<void*>(address); }
 
-std::vector<const void*> pointers(const std::vector<Address>& given) {
-    std::vector<const void*> result;
-    for (Address address : given) result.push_back(reinterpret_cast<const void*>(address));
+std::vector<Strided> views(const std::vector<View>& given) {
+    std::vector<Strided> result;
+    for (const auto& [address, time, batch, feature, steps, entries, features] : given)
+        result.push_back({pointer(address), time, batch, feature, steps, entries, features});
     return result;
 }
 
-Run make_run(int steps, int batch, int threads, Address index, const std::vector<View>& initials,
-             const std::vector<View>& sequences, const std::vector<View>& outputs, const std::vector<View>& finals,
-             const std::vector<Address>& parameters, const std::vector<Address>& masks) {
+std::vector<const void*> pointers(const std::vector<Flat>& given) {
+    std::vector<const void*> result;
+    for (const Flat& flat : given) result.push_back(pointer(flat.first));
+    return result;
+}
+
+// A call that was checked
+Run make_run(Program& program, std::int64_t steps, std::int64_t batch, int threads, const Flat& index, const std::vector<View>& initials,
+             const std::vector<View>& sequences, const std::vector<Flat>& parameters, const std::vector<Flat>& masks) {
+    constexpr std::int64_t most = std::numeric_limits<int>::max();
+    if (steps > most || batch > most) throw std::invalid_argument("there are too many time steps or batch entries");
+    if (!program.checked || !program.prologue.checked || !program.body.checked) {
+        check_program(program);
+        program.checked = program.prologue.checked = program.body.checked = true;
+    }
+    if (index.first && index.second != batch) throw std::invalid_argument("the index has another length than the batch");
     Run run;
-    run.steps = steps, run.batch = batch, run.threads = threads;
-    run.index = reinterpret_cast<const std::int64_t*>(index);
-    run.initials = views(initials), run.sequences = views(sequences), run.outputs = views(outputs), run.finals = views(finals);
+    run.steps = int(steps), run.batch = int(batch), run.threads = threads;
+    run.index = static_cast<const std::int64_t*>(pointer(index.first));
+    run.initials = views(initials), run.sequences = views(sequences);
     run.parameters = pointers(parameters), run.masks = pointers(masks);
+    std::vector<std::int64_t> sizes;
+    for (const Flat& flat : parameters) sizes.push_back(flat.second);
+    for (std::size_t k = 0; k < masks.size(); ++k)
+        if (masks[k].first && (k >= sizes.size() || masks[k].second != sizes[k]))
+            throw std::invalid_argument("a mask has another size than its parameter");
+    check_run(program, run, sizes);
     return run;
 }
+
+enum Kind { forward_call, backward_call, train_call, layer_call, layer_backward_call };
 
 template <std::size_t count> nb::tuple names(const char* const (&given)[count]) {
     nb::list result;
     for (const char* name : given) result.append(name);
     return nb::tuple(result);
-}
-
-void check(const Section& section) {
-    auto inside = [&](int value) { return value >= -1 && value < int(section.values.size()); };
-    for (const Instruction& i : section.instructions) {
-        bool good = inside(i.dst) && inside(i.a) && inside(i.b) && inside(i.c);
-        for (const Term& term : i.terms) good = good && term.input >= 0 && inside(term.input);
-        if (!good) throw std::invalid_argument("an instruction names a value that does not exist");
-    }
 }
 
 }  // namespace
@@ -116,34 +127,41 @@ NB_MODULE(_native, m) {
 
     nb::class_<Section>(m, "Section")
         .def("value",
-             [](Section& s, int size) {
-                 s.values.push_back({s.rows, size});
-                 s.rows += size;
+             [](Section& s, std::int64_t size) {
+                 if (size < 1 || size + s.rows > (1 << 24)) throw std::invalid_argument("a value has no rows, or too many");
+                 s.values.push_back({s.rows, int(size)});
+                 s.rows += int(size), s.checked = false;
                  return int(s.values.size()) - 1;
              })
         .def("view",
-             [](Section& s, int of, int start, int size) {
-                 if (start < 0 || start + size > s.values.at(of).size) throw std::invalid_argument("a view leaves its value");
-                 s.values.push_back({s.values.at(of).offset + start, size});
+             [](Section& s, int of, std::int64_t start, std::int64_t size) {
+                 if (of < 0 || of >= int(s.values.size()) || start < 0 || size < 1 || start + size > s.values[of].size)
+                     throw std::invalid_argument("a view leaves its value");
+                 s.values.push_back({s.values[of].offset + int(start), int(size)});
+                 s.checked = false;
                  return int(s.values.size()) - 1;
              })
         .def("instruction", [](Section& s, int op, int act, int dst, int a, int b, int c, double scalar, int slot,
-                               const std::vector<std::tuple<int, int, int, int>>& terms,
-                               const std::vector<std::tuple<int, int>>& biases, const std::vector<int>& periods) {
+                               const std::vector<std::tuple<int, int, std::int64_t, std::int64_t>>& terms,
+                               const std::vector<std::tuple<int, std::int64_t>>& biases, const std::vector<int>& periods) {
             if (op < 0 || op >= int(std::size(op_names)) || act < 0 || act >= int(std::size(activation_names)))
                 throw std::invalid_argument("an instruction has an operation or an activation that does not exist");
+            for (int operand : {dst, a, b, c})
+                if (operand < -1 || operand >= int(s.values.size()))
+                    throw std::invalid_argument("an instruction names a value that does not exist");
             Instruction i;
             i.op = Op(op), i.act = Act(act), i.dst = dst, i.a = a, i.b = b, i.c = c, i.scalar = scalar, i.slot = slot;
             for (const auto& [input, parameter, start, stride] : terms) i.terms.push_back({input, parameter, start, stride});
             for (const auto& [parameter, start] : biases) i.biases.push_back({parameter, start});
             i.periods = periods;
             if (i.op == Op::linear) {
+                if (dst < 0) throw std::invalid_argument("a linear instruction has no result");
                 i.linear = s.linears++;
                 i.derivative_row = s.derivative_rows;
-                s.derivative_rows += s.values.at(dst).size;
+                s.derivative_rows += s.values[dst].size;
             }
             s.instructions.push_back(std::move(i));
-            check(s);
+            s.checked = false;
         });
 
     nb::class_<Tape>(m, "Tape").def(nb::init<>());
@@ -152,58 +170,81 @@ NB_MODULE(_native, m) {
         .def(nb::init<>())
         .def_ro("prologue", &Program::prologue, nb::rv_policy::reference_internal)
         .def_ro("body", &Program::body, nb::rv_policy::reference_internal)
-        .def_rw("loss_slots", &Program::loss_slots)
+        .def_prop_rw(
+            "loss_slots", [](const Program& p) { return p.loss_slots; },
+            [](Program& p, int slots) { p.loss_slots = slots, p.checked = false; })
         .def_ro("parameter_total", &Program::parameter_total)
         .def("parameter",
-             [](Program& p, int size) {
+             [](Program& p, std::int64_t size) {
+                 if (size < 0 || size > std::numeric_limits<std::int64_t>::max() / 64 - p.parameter_total)
+                     throw std::invalid_argument("a parameter has an impossible size");
                  p.parameter_sizes.push_back(size);
                  p.parameter_offsets.push_back(p.parameter_total);
-                 p.parameter_total += size;
+                 p.parameter_total += size, p.checked = false;
                  return int(p.parameter_sizes.size()) - 1;
              })
-        .def("initial_load", [](Program& p, int value, int tensor, int time) { p.initial_loads.push_back({value, tensor, time}); })
+        .def("initial_load",
+             [](Program& p, int value, int tensor, int time) { p.initial_loads.push_back({value, tensor, time}), p.checked = false; })
         .def("sequence_load",
-             [](Program& p, int value, int tensor, int shift) { p.sequence_loads.push_back({value, tensor, shift}); })
-        .def("state", [](Program& p, int initial, int in, int out) { p.states.push_back({initial, in, out}); })
-        .def("output", [](Program& p, int value) { p.outputs.push_back(value); })
-        .def("final", [](Program& p, int value) { p.finals.push_back(value); })
-        .def("tape_bytes", [](const Program& p, bool wide, int steps,
-                              int batch) { return backend_for(p, wide, batch).tape_bytes(p, steps, batch); })
+             [](Program& p, int value, int tensor, int shift) { p.sequence_loads.push_back({value, tensor, shift}), p.checked = false; })
+        .def("state", [](Program& p, int initial, int in, int out) { p.states.push_back({initial, in, out}), p.checked = false; })
+        .def("output", [](Program& p, int value) { p.outputs.push_back(value), p.checked = false; })
+        .def("final", [](Program& p, int value) { p.finals.push_back(value), p.checked = false; })
+        .def("tape_bytes",
+             [](const Program& p, bool wide, int steps, int batch) { return backend_for(p, wide, batch).tape_bytes(p, steps, batch); })
         .def(
             "forward",
-            [](const Program& p, bool wide, int steps, int batch, int threads, const std::vector<View>& initials,
+            [](Program& p, bool wide, std::int64_t steps, std::int64_t batch, int threads, const std::vector<View>& initials,
                const std::vector<View>& sequences, const std::vector<View>& outputs, const std::vector<View>& finals,
-               const std::vector<Address>& parameters, const std::vector<Address>& masks, Tape* tape) {
-                const Run run = make_run(steps, batch, threads, 0, initials, sequences, outputs, finals, parameters, masks);
+               const std::vector<Flat>& parameters, const std::vector<Flat>& masks, Tape* tape) {
+                Run run = make_run(p, steps, batch, threads, {}, initials, sequences, parameters, masks);
+                run.outputs = views(outputs), run.finals = views(finals);
+                check_outputs(p, run);
+                const Backend& used = backend_for(p, wide, run.batch);
                 nb::gil_scoped_release release;
-                backend_for(p, wide, batch).forward(p, run, tape);
+                const ThreadChoice choice({&p, forward_call, wide, steps, batch}, threads);
+                run.threads = choice.threads();
+                used.forward(p, run, tape);
+                if (tape) tape->backend = &used, tape->program = &p, tape->steps = run.steps, tape->batch = run.batch;
             },
             nb::arg("wide"), nb::arg("steps"), nb::arg("batch"), nb::arg("threads"), nb::arg("initials"), nb::arg("sequences"),
             nb::arg("outputs"), nb::arg("finals"), nb::arg("parameters"), nb::arg("masks"), nb::arg("tape").none())
         .def("backward",
-             [](const Program& p, bool wide, int steps, int batch, int threads, const std::vector<View>& initials,
-                const std::vector<View>& sequences, const std::vector<Address>& parameters, const std::vector<Address>& masks,
+             [](Program& p, bool wide, std::int64_t steps, std::int64_t batch, int threads, const std::vector<View>& initials,
+                const std::vector<View>& sequences, const std::vector<Flat>& parameters, const std::vector<Flat>& masks,
                 const std::vector<View>& output_gradients, const std::vector<View>& final_gradients,
-                const std::vector<View>& initial_gradients, const std::vector<View>& sequence_gradients, Address flat, Tape& tape) {
-                 const Run run = make_run(steps, batch, threads, 0, initials, sequences, {}, {}, parameters, masks);
+                const std::vector<View>& initial_gradients, const std::vector<View>& sequence_gradients, const Flat& flat, Tape& tape) {
+                 Run run = make_run(p, steps, batch, threads, {}, initials, sequences, parameters, masks);
                  Gradients g;
                  g.outputs = views(output_gradients), g.finals = views(final_gradients);
                  g.initials = views(initial_gradients), g.sequences = views(sequence_gradients);
-                 g.parameters = reinterpret_cast<void*>(flat);
+                 g.parameters = pointer(flat.first);
+                 check_gradients(p, run, g);
+                 if (g.parameters && flat.second != p.parameter_total)
+                     throw std::invalid_argument("the gradient has another size than the parameters");
+                 if (tape.program != &p || tape.steps != run.steps || tape.batch != run.batch || !tape.backend || tape.backend->wide != wide)
+                     throw std::invalid_argument("the tape is not of a forward pass of this program with these sizes");
                  nb::gil_scoped_release release;
-                 backend_for(p, wide, batch).backward(p, run, g, tape);
+                 const ThreadChoice choice({&p, backward_call, wide, steps, batch}, threads);
+                 run.threads = choice.threads();
+                 tape.backend->backward(p, run, g, tape);
              })
-        .def("train", [](const Program& p, bool wide, int steps, int batch, int threads, Address index,
-                         const std::vector<View>& sequences, const std::vector<Address>& parameters,
-                         const std::vector<Address>& masks, std::uint64_t seed, std::uint64_t counter, double probability,
-                         const std::vector<double>& loss_weights, Address gradient) {
-            Run run =
-                make_run(steps, batch, threads, index, {}, sequences, std::vector<View>(p.outputs.size()), {}, parameters, masks);
+        .def("train", [](Program& p, bool wide, std::int64_t steps, std::int64_t batch, int threads, const Flat& index,
+                         const std::vector<View>& sequences, const std::vector<Flat>& parameters, const std::vector<Flat>& masks,
+                         std::uint64_t seed, std::uint64_t counter, double probability, const std::vector<double>& loss_weights,
+                         const Flat& gradient) {
+            Run run = make_run(p, steps, batch, threads, index, {}, sequences, parameters, masks);
+            run.outputs.resize(p.outputs.size());
             run.seed = seed, run.counter = counter, run.probability = probability, run.loss_weights = loss_weights;
+            check_training(p, run);
+            if (!gradient.first || gradient.second != p.parameter_total)
+                throw std::invalid_argument("the gradient has another size than the parameters");
             std::vector<double> losses(p.loss_slots);
             {
                 nb::gil_scoped_release release;
-                backend(wide).train(p, run, reinterpret_cast<void*>(gradient), losses.data());
+                const ThreadChoice choice({&p, train_call, wide, steps, batch}, threads);
+                run.threads = choice.threads();
+                backend(wide).train(p, run, pointer(gradient.first), losses.data());
             }
             return losses;
         });
@@ -222,30 +263,24 @@ NB_MODULE(_native, m) {
           [](bool wide, Address out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability) {
               backend(wide).draw_bernoulli(reinterpret_cast<void*>(out), steps, batch, seed, counter, probability);
           });
-    // sizes: steps, batch, inputs, hidden, outputs, threads; affine: weight, bias and their gradients, of the four networks
-    m.def("layer", [](bool wide, bool is_backward, const std::array<int, 6>& sizes, int act, const std::array<std::array<Address, 4>, 4>& affine,
-                      const std::map<std::string, Address>& tensors) {
-        Layer l;
-        l.steps = sizes[0], l.batch = sizes[1], l.inputs = sizes[2], l.hidden = sizes[3], l.outputs = sizes[4], l.threads = sizes[5];
-        l.act = Act(act);
-        Affine* networks[] = {&l.gate, &l.recommend, &l.output, &l.output_gate};
+    // networks: weight, bias and their gradients, of the four networks; tensors by the names of Layer's members
+    m.def("layer", [](bool wide, bool is_backward, const std::array<std::int64_t, 5>& sizes, int threads, int act,
+                      const std::array<std::array<Flat, 4>, 4>& networks, const std::map<std::string, Flat>& tensors) {
+        LayerTensors given;
+        for (const auto& [name, flat] : tensors) given[name] = {pointer(flat.first), flat.second};
+        std::array<std::array<FlatTensor, 4>, 4> affine;
         for (int k = 0; k < 4; ++k)
-            *networks[k] = {pointer(affine[k][0]), pointer(affine[k][1]), pointer(affine[k][2]), pointer(affine[k][3])};
-        auto get = [&](const char* name) {
-            const auto found = tensors.find(name);
-            return found == tensors.end() ? nullptr : pointer(found->second);
-        };
-        l.x = get("x"), l.noise = get("noise");
-        l.resets = static_cast<const std::uint8_t*>(get("resets")), l.active = static_cast<const std::uint8_t*>(get("active"));
-        l.states = get("states"), l.before = get("before"), l.fresh = get("fresh"), l.gates = get("gates");
-        l.recommended = get("recommended"), l.read = get("read"), l.read_gate = get("read_gate"), l.result = get("result");
-        l.d_result = get("d_result"), l.d_states = get("d_states"), l.d_last = get("d_last"), l.d_gates = get("d_gates");
-        l.d_x = get("d_x"), l.d_first = get("d_first");
+            for (int n = 0; n < 4; ++n) affine[k][n] = {pointer(networks[k][n].first), networks[k][n].second};
+        Layer layer = make_layer(sizes, threads, act, affine, given, is_backward);
+        const Backend& used = backend(wide);
         nb::gil_scoped_release release;
-        const Backend& chosen_backend = backend(wide);
-        (is_backward ? chosen_backend.layer_backward : chosen_backend.layer_forward)(l);
+        const std::int64_t shape = (sizes[2] * 65536 + sizes[3]) * 65536 + sizes[4];
+        const ThreadChoice choice({nullptr, is_backward ? layer_backward_call : layer_call, wide, sizes[0] * sizes[1], shape}, threads);
+        layer.threads = choice.threads();
+        (is_backward ? used.layer_backward : used.layer_forward)(layer);
     });
     m.def("activate", [](bool wide, int act, Address in, Address out, std::size_t count) {
+        if (act < 0 || act >= int(std::size(activation_names))) throw std::invalid_argument("there is no such activation");
         backend(wide).activate(act, reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), count);
     });
 }

@@ -1,17 +1,12 @@
-// Memory of tapes, and the threads that share the blocks of a batch.
+// Memory of tapes.
 #include "program.hpp"
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
-#include <exception>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
 
-#include <unistd.h>
+#include <pthread.h>
 
 namespace gatel0rd {
 
@@ -43,6 +38,10 @@ class MemoryPool {
         }
     }
 
+    // around a fork, so that no child is born while somebody holds it
+    void lock() { mutex_.lock(); }
+    void unlock() { mutex_.unlock(); }
+
   private:
     static constexpr std::size_t most = std::size_t(256) << 20;
     std::mutex mutex_;
@@ -52,6 +51,8 @@ class MemoryPool {
 
 MemoryPool& memory_pool() {
     static MemoryPool* instance = new MemoryPool;  // outlives every tape
+    static const int registered = pthread_atfork([] { instance->lock(); }, [] { instance->unlock(); }, [] { instance->unlock(); });
+    (void)registered;
     return *instance;
 }
 
@@ -71,91 +72,6 @@ void Tape::reserve(std::size_t wanted) {
     memory = std::aligned_alloc(64, rounded);
     if (!memory) throw std::bad_alloc();
     bytes = rounded;
-}
-
-namespace {
-
-// Threads that wait for work; the caller works too. One job at a time.
-class Pool {
-  public:
-    void run(int blocks, int threads, void (*work)(void*, int), void* context) {
-        std::lock_guard<std::mutex> one_at_a_time(callers_);
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            while (int(threads_.size()) < threads - 1) {
-                const int worker = int(threads_.size()) + 1;
-                threads_.emplace_back([this, worker, seen = generation_.load()] { wait(worker, seen); });
-            }
-            work_ = work, context_ = context, blocks_ = blocks, helpers_ = threads - 1;
-            next_ = 0, error_ = nullptr, active_ = threads - 1;
-            ++generation_;
-        }
-        wake_.notify_all();
-        take();
-        spin([this] { return active_.load(std::memory_order_acquire) == 0; });
-        std::unique_lock<std::mutex> lock(mutex_);
-        done_.wait(lock, [this] { return active_ == 0; });
-        if (error_) std::rethrow_exception(error_);
-    }
-
-  private:
-    // A short wait without sleeping: the next call of a training loop comes within microseconds
-    template <class F> static void spin(F ready) {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
-        while (!ready() && std::chrono::steady_clock::now() < end)
-            for (int k = 0; k < 32; ++k) __asm__ volatile("" ::: "memory");
-    }
-    void take() {
-        try {
-            for (int block; (block = next_.fetch_add(1)) < blocks_;) work_(context_, block);
-        } catch (...) {
-            std::lock_guard<std::mutex> lock(mutex_);
-            error_ = std::current_exception();
-        }
-    }
-    void wait(int worker, unsigned seen) {
-        for (;;) {
-            spin([&] { return generation_.load(std::memory_order_acquire) != seen; });
-            {
-                std::unique_lock<std::mutex> lock(mutex_);
-                wake_.wait(lock, [&] { return generation_ != seen; });
-                seen = generation_;
-                if (worker > helpers_) continue;
-            }
-            take();
-            std::lock_guard<std::mutex> lock(mutex_);
-            if (--active_ == 0) done_.notify_one();
-        }
-    }
-
-    std::mutex callers_, mutex_;
-    std::condition_variable wake_, done_;
-    std::vector<std::thread> threads_;
-    void (*work_)(void*, int) = nullptr;
-    void* context_ = nullptr;
-    int blocks_ = 0, helpers_ = 0;
-    std::atomic<int> next_{0}, active_{0};
-    std::atomic<unsigned> generation_{0};
-    std::exception_ptr error_;
-};
-
-}  // namespace
-
-void parallel_blocks(int blocks, int threads, void (*work)(void*, int), void* context) {
-    if (threads > blocks) threads = blocks;
-    if (threads <= 1) {
-        for (int block = 0; block < blocks; ++block) work(context, block);
-        return;
-    }
-    // never destroyed: its threads wait until the process ends; a forked child has none of them and starts anew
-    static Pool* pool = nullptr;
-    static pid_t owner = 0;
-    static std::mutex guard;
-    {
-        std::lock_guard<std::mutex> lock(guard);
-        if (owner != getpid()) pool = new Pool, owner = getpid();
-    }
-    pool->run(blocks, threads, work, context);
 }
 
 }  // namespace gatel0rd

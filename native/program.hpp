@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "threads.hpp"
+
 namespace gatel0rd {
 
 // Operations and activations by name. Their numbers exist here only: Python asks for them by name.
@@ -50,13 +52,13 @@ struct Value {
 struct Term {
     int input;
     int parameter;
-    int start;   // element of the parameter where row 0, column 0 stands
-    int stride;  // elements from one row to the next
+    std::int64_t start;   // element of the parameter where row 0, column 0 stands
+    std::int64_t stride;  // elements from one row to the next
 };
 
 struct Bias {
     int parameter;
-    int start;
+    std::int64_t start;
 };
 
 struct Instruction {
@@ -86,6 +88,7 @@ struct State {
 };
 
 struct Section {
+    bool checked = false;  // nothing was added since the program was checked
     std::vector<Value> values;
     std::vector<Instruction> instructions;
     int rows = 0;
@@ -100,10 +103,11 @@ struct Program {
     std::vector<State> states;
     std::vector<int> outputs;  // body values that are written at every step
     std::vector<int> finals;   // body values of which the last step is written
-    std::vector<int> parameter_sizes;
-    std::vector<int> parameter_offsets;  // in a flat buffer of all parameters
-    int parameter_total = 0;
+    std::vector<std::int64_t> parameter_sizes;
+    std::vector<std::int64_t> parameter_offsets;  // in a flat buffer of all parameters
+    std::int64_t parameter_total = 0;
     int loss_slots = 0;
+    bool checked = false;
 
     // whether an instruction draws random numbers
     bool draws() const {
@@ -114,10 +118,11 @@ struct Program {
     }
 };
 
-// A tensor of the caller. time = 0 for tensors without a time dimension.
+// A tensor of the caller: its strides, and its sizes. time = 0 for tensors without a time dimension.
 struct Strided {
     void* data = nullptr;
     std::ptrdiff_t time = 0, batch = 0, feature = 0;
+    std::int64_t steps = 0, entries = 0, features = 0;
 };
 
 struct Run {
@@ -139,7 +144,11 @@ struct Gradients {
 };
 
 // Memory of a forward pass that its backward pass reads, in blocks of lanes.
+struct Backend;
 struct Tape {
+    const Backend* backend = nullptr;  // that wrote it, in its own layout
+    const Program* program = nullptr;
+    int steps = 0, batch = 0;
     void* memory = nullptr;
     std::size_t bytes = 0;
     Tape() = default;
@@ -185,10 +194,12 @@ struct Layer {
     const void* d_gates = nullptr;
     void* d_x = nullptr;             // wanted if not missing
     void* d_first = nullptr;         // [batch, hidden], always filled
+    void* d_noise = nullptr;         // wanted if not missing
 };
 
 // The functions of one instruction set and precision.
 struct Backend {
+    bool wide;  // float64
     std::size_t (*tape_bytes)(const Program&, int steps, int batch);
     void (*forward)(const Program&, const Run&, Tape* tape);
     void (*backward)(const Program&, const Run&, const Gradients&, Tape&);
@@ -212,6 +223,5 @@ const Backend& backend_avx2_narrow(bool wide);  // only for programs that draw n
 const Backend& backend_avx512(bool wide);
 #endif
 
-void parallel_blocks(int blocks, int threads, void (*work)(void* context, int block), void* context);
 
 }  // namespace gatel0rd

@@ -13,11 +13,13 @@ from gatel0rd.engine import native
 from gatel0rd.engine.builder import ProgramModule
 from gatel0rd.engine.program import Program, Section
 
-View = tuple[int, int, int, int]
-NOTHING: View = (0, 0, 0, 0)
+View = tuple[int, int, int, int, int, int, int]
+"""A tensor for the engine: address; strides in time, batch and features; time steps, entries and features."""
+Flat = tuple[int, int]
+"""A contiguous tensor for the engine: address and number of elements."""
+NOTHING: View = (0, 0, 0, 0, 0, 0, 0)
+MISSING: Flat = (0, 0)
 DTYPES = (torch.float32, torch.float64)
-MOST_STEPS = 2**20
-"""Time steps for which the engine's random numbers do not repeat."""
 
 
 class Results(NamedTuple):
@@ -72,7 +74,7 @@ class Compiled:
             tensors = apply(self, masks, len(sequences), len(initials), *inputs)
         else:
             whole = [tensor.contiguous() for tensor in parameters]
-            tensors = self.forward(sequences, initials, addresses(whole), addresses(masks), None)
+            tensors = self.forward(sequences, initials, flats(whole), flats(masks), None)
         count = len(self.program.outputs)
         return Results(tensors[:count], tensors[count:])
 
@@ -80,13 +82,13 @@ class Compiled:
         self,
         sequences: Sequence[Tensor],
         initials: Sequence[Tensor],
-        parameters: Sequence[int],
-        masks: Sequence[int],
+        parameters: Sequence[Flat],
+        masks: Sequence[Flat],
         tape: Any,
     ) -> tuple[Tensor, ...]:
         """Outputs and final values of a run, without autograd; a tape keeps what a backward pass needs.
 
-        Parameters and masks are given by their :func:`addresses`.
+        Parameters and masks are given by their :func:`flats`.
         """
         like = sequences[0]
         steps, batch = like.shape[:2]
@@ -109,7 +111,7 @@ class Compiled:
         The caller sees to it that the first call's shapes and types were checked, and that later ones are the same.
         """
         tensors = [tensor.detach().contiguous() for tensor in self.parameters(root)]
-        parameters, masks = addresses(tensors), addresses(self.masks(root))
+        parameters, masks = flats(tensors), flats(self.masks(root))
         count = len(self.program.outputs)
 
         def run(sequences: Sequence[Tensor], initials: Sequence[Tensor], kept: object = tensors) -> Results:
@@ -134,8 +136,6 @@ class Compiled:
         needed = 1 + max((load.time for load in program.initial_loads), default=-1)
         if needed > steps - shift:
             raise ValueError(f"the sequences have {steps - shift} time steps; the first {needed} are needed")
-        if steps >= MOST_STEPS:
-            raise ValueError(f"the sequences have {steps} time steps; at most {MOST_STEPS - 1} can be run at once")
 
 
 class _Run(torch.autograd.Function):
@@ -152,7 +152,7 @@ class _Run(torch.autograd.Function):
         initials = tensors[num_sequences : num_sequences + num_initials]
         parameters = tuple(tensor.contiguous() for tensor in tensors[num_sequences + num_initials :])
         tape = native.module().Tape()
-        results = compiled.forward(sequences, initials, addresses(parameters), addresses(masks), tape)
+        results = compiled.forward(sequences, initials, flats(parameters), flats(masks), tape)
         ctx.compiled, ctx.tape, ctx.masks, ctx.counts = compiled, tape, masks, (num_sequences, num_initials)
         ctx.save_for_backward(*sequences, *initials, *parameters)
         ctx.set_materialize_grads(False)
@@ -184,13 +184,13 @@ class _Run(torch.autograd.Function):
             count = len(compiled.program.outputs)
             compiled.native.backward(
                 *_run_arguments(sequences, initials),
-                addresses(parameters),
-                addresses(ctx.masks),
+                flats(parameters),
+                flats(ctx.masks),
                 given[:count],
                 given[count:],
                 views[num_sequences:],
                 views[:num_sequences],
-                0 if flat is None else flat.data_ptr(),
+                *flats([flat]),
                 ctx.tape,
             )
         parameter_gradients: list[Tensor | None] = [None] * len(parameters)
@@ -317,15 +317,24 @@ def _run_arguments(sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> t
     return (sequences[0].dtype == torch.float64, steps, batch, torch.get_num_threads(), *views)
 
 
-def addresses(tensors: Iterable[Tensor | None]) -> list[int]:
-    """Where contiguous tensors begin; 0 for one that is not there."""
-    return [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+def flats(tensors: Iterable[Tensor | None]) -> list[Flat]:
+    """Where contiguous tensors begin and how many elements they have; :data:`MISSING` for one that is not there."""
+    return [MISSING if tensor is None else (tensor.data_ptr(), tensor.numel()) for tensor in tensors]
 
 
 def view_of(tensor: Tensor) -> View:
-    """Address and strides in time, batch and features."""
-    strides = tensor.stride()
-    return (tensor.data_ptr(), strides[0] if tensor.dim() == 3 else 0, strides[-2], strides[-1])
+    """A tensor [B, ·] or [T, B, ·] for the engine, which reads it through its strides."""
+    strides, shape = tensor.stride(), tensor.shape
+    timed = tensor.dim() == 3
+    return (
+        tensor.data_ptr(),
+        strides[0] if timed else 0,
+        strides[-2],
+        strides[-1],
+        shape[0] if timed else 0,
+        shape[-2],
+        shape[-1],
+    )
 
 
 def _write_section(into: Any, section: Section) -> None:

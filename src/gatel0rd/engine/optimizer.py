@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatel0rd.engine import native
-from gatel0rd.engine.compiled import Compiled, addresses, view_of
+from gatel0rd.engine.compiled import Compiled, flats, view_of
 from gatel0rd.engine.program import Program
 
 
@@ -90,9 +90,9 @@ class FlatTrainer(FlatAdam):
         self.sequences, self.steps, self.seed = list(sequences), steps, seed
         # addresses stay what they are: parameters are views of the flat buffer from now on
         self._views = [view_of(sequence) for sequence in self.sequences]
-        self._parameters = addresses(self.parameters)
+        self._parameters = flats(self.parameters)
         self._first = next(module.parameters()).data_ptr()
-        self._masks = addresses(self.masks)
+        self._masks = flats(self.masks)
 
     def losses(self, index: Tensor, *, probability: float, weights: Sequence[float], counter: int) -> list[float]:
         """Loss sums of a batch, by slot of the program; their weighted gradient is kept for :meth:`update`.
@@ -116,7 +116,7 @@ class FlatTrainer(FlatAdam):
             self.steps,
             len(index),
             torch.get_num_threads(),
-            index.data_ptr(),
+            *flats([index]),
             self._views,
             self._parameters,
             self._masks,
@@ -124,7 +124,7 @@ class FlatTrainer(FlatAdam):
             counter,
             probability,
             list(weights),
-            self.gradient.data_ptr(),
+            *flats([self.gradient]),
         )
         return losses
 

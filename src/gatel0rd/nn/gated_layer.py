@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gatel0rd.engine import native
-from gatel0rd.engine.program import ACTIVATIONS
+from gatel0rd.engine.compiled import flats
 
 
 class LayerRun(NamedTuple):
@@ -48,11 +48,22 @@ def run_layer(
     return LayerRun(*apply(gate, resets, active, x, first, noise, *parameters))
 
 
-def _call(backward: bool, sizes: list[int], gate: str, affine: list[list[Tensor | None]], tensors: dict[str, Tensor | None]) -> None:
-    addresses = [[0 if tensor is None else tensor.data_ptr() for tensor in row] for row in affine]
-    wide = next(iter(tensors.values())).dtype == torch.float64  # type: ignore[union-attr]
-    given = {name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
-    native.module().layer(wide, backward, [*sizes, torch.get_num_threads()], ACTIVATIONS.index(gate), addresses, given)
+def _call(
+    backward: bool, sizes: list[int], gate: str, networks: list[list[Tensor | None]], tensors: dict[str, Tensor | None]
+) -> None:
+    """One call of the engine, which checks every size; tensors go by the names of ``Layer`` in native/program.hpp."""
+    x = tensors["x"]
+    assert x is not None
+    given = {name: (tensor.data_ptr(), tensor.numel()) for name, tensor in tensors.items() if tensor is not None}
+    native.module().layer(
+        x.dtype == torch.float64,
+        backward,
+        sizes,
+        torch.get_num_threads(),
+        native.activation_numbers()[gate],
+        [flats(row) for row in networks],
+        given,
+    )
 
 
 class _Layer(torch.autograd.Function):
@@ -89,8 +100,8 @@ class _Layer(torch.autograd.Function):
             "read_gate": None if weights[6] is None else torch.empty_like(result),
             "result": result,
         }
-        affine = [[weights[k], weights[k + 1], None, None] for k in range(0, 8, 2)]
-        _call(False, sizes, gate, affine, tensors)
+        networks = [[weights[k], weights[k + 1], None, None] for k in range(0, 8, 2)]
+        _call(False, sizes, gate, networks, tensors)
         kept = [name for name in tensors if name not in ("noise", "result") and tensors[name] is not None]
         ctx.gate, ctx.sizes, ctx.kept = gate, sizes, kept
         ctx.save_for_backward(*weights, *(tensors[name] for name in kept))
@@ -115,8 +126,8 @@ class _Layer(torch.autograd.Function):
         tensors |= {name: None if tensor is None else tensor.contiguous() for name, tensor in given.items()}
         tensors["d_x"] = torch.empty_like(x) if wanted[0] else None
         tensors["d_first"] = x.new_empty(x.shape[1], ctx.sizes[3])
-        affine = [[weights[k], weights[k + 1], gradients[k], gradients[k + 1]] for k in range(0, 8, 2)]
+        networks = [[weights[k], weights[k + 1], gradients[k], gradients[k + 1]] for k in range(0, 8, 2)]
         d_noise = x.new_empty(*x.shape[:2], ctx.sizes[3]) if wanted[2] else None
         tensors["d_noise"] = d_noise
-        _call(True, ctx.sizes, ctx.gate, affine, tensors)
+        _call(True, ctx.sizes, ctx.gate, networks, tensors)
         return (None, None, None, tensors["d_x"], tensors["d_first"] if wanted[1] else None, d_noise, *gradients)
