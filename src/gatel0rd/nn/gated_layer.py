@@ -10,9 +10,16 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from gatel0rd.engine import native
 from gatel0rd.engine.compiled import flats
+from gatel0rd.nn.cells.base import Cell, State
+from gatel0rd.nn.cells.gatel0rd import GateL0RDCore
+from gatel0rd.nn.cells.stack import Stack
+
+SMALLEST = 64
+"""Hidden size from which large products pay; smaller layers run as programs, with batch entries in vector lanes."""
 
 
 class LayerRun(NamedTuple):
@@ -21,6 +28,45 @@ class LayerRun(NamedTuple):
     outputs: Tensor
     states: Tensor
     gates: Tensor
+
+
+class StackRun(NamedTuple):
+    """What layers on top of each other give: outputs of the last, states and gates of all laid end to end, final states."""
+
+    outputs: Tensor
+    states: Tensor
+    gates: Tensor
+    final: State
+
+
+def can_run_layers(cell: Cell) -> bool:
+    """Whether a cell, or each one of a stack, is a GateL0RD whose g and r have one layer, and large enough."""
+    return all(
+        type(part) is GateL0RDCore and part.net_layers == 1 and part.hidden_size >= SMALLEST for part in _parts(cell)
+    )
+
+
+def run_layers(
+    cell: Cell, x: Tensor, start: State, noise: Tensor | None, resets: Tensor | None, active: Tensor | None
+) -> StackRun:
+    """Run a cell or a stack over time, layer by layer. Shape: as :func:`gatel0rd.nn.unroll.unroll`."""
+    cells = _parts(cell)
+    noises = [None] * len(cells) if noise is None else noise.split([part.hidden_size for part in cells], dim=-1)
+    runs: list[LayerRun] = []
+    for part, first, own in zip(cells, start, noises, strict=True):
+        assert isinstance(part, GateL0RDCore)
+        if runs and isinstance(cell, Stack):
+            x = F.dropout(x, cell.dropout, cell.training)
+        networks = [part.gate_net[0], part.recommendation_net[0], part.output_net, part.output_gate_net]
+        runs.append(run_layer(networks, part.gate, x, first, noise=own, resets=resets, active=active))  # type: ignore[arg-type]
+        x = runs[-1].outputs
+    states, gates = ([getattr(run, name) for run in runs] for name in ("states", "gates"))
+    joint = [parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1) for parts in (states, gates)]
+    return StackRun(x, *joint, tuple(state[-1] for state in states))
+
+
+def _parts(cell: Cell) -> list[Cell]:
+    return cell.cells if isinstance(cell, Stack) else [cell]
 
 
 def run_layer(
@@ -83,7 +129,9 @@ class _Layer(torch.autograd.Function):
         weights = [None if parameter is None else parameter.contiguous() for parameter in parameters]
         outputs = weights[4].shape[0]  # type: ignore[union-attr]
         sizes = [steps, batch, inputs, hidden, outputs]
-        masks = {name: None if mask is None else mask.contiguous() for name, mask in (("resets", resets), ("active", active))}
+        masks = {
+            name: None if mask is None else mask.contiguous() for name, mask in (("resets", resets), ("active", active))
+        }
         states = x.new_empty(steps + 1, batch, hidden)
         states[0] = first
         result = x.new_empty(steps, batch, outputs)

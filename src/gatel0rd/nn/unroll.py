@@ -12,6 +12,7 @@ from gatel0rd.engine import EngineName, ProgramCache, can_run
 from gatel0rd.engine.builder import ProgramBuilder
 from gatel0rd.engine.program import Program, Value
 from gatel0rd.nn.cells.base import Cell, ProgramStep, State
+from gatel0rd.nn.gated_layer import can_run_layers, run_layers
 
 Carry = TypeVar("Carry")
 Column = Tensor | None
@@ -76,6 +77,8 @@ def unroll(
     start = cell.initial_state(x.shape[1], x) if state is None else state
     floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
     if len(x) > 0 and can_run(engine, floats, cell):
+        if x.shape[1] > 0 and can_run_layers(cell):
+            return Unrolled(*run_layers(cell, x, start, noise, resets, active))
         use = (noise is not None, resets is not None, active is not None)
         cache = ProgramCache() if cache is None else cache
         compiled = cache.get_or_make((use, cell.program_key()), lambda: cell_program(cell, *use), engine)
