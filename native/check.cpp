@@ -30,7 +30,8 @@ struct SectionCheck {
 
     void value(int value, const char* what) const {
         if (value < 0 || value >= int(section.values.size()))
-            refuse(std::string(what) + " is value " + to_string(value) + " of the " + name() + ", which has " + to_string(section.values.size()));
+            refuse(std::string(what) + " is value " + to_string(value) + " of the " + name() + ", which has " +
+                   to_string(section.values.size()));
     }
     void write(int v, const char* what) {
         value(v, what);
@@ -107,7 +108,8 @@ struct SectionCheck {
             case Op::activate: read(i.a, "an operand"), same(i.a, rows, "an operand"); break;
             case Op::due:
                 read(i.a, "the clock"), same(i.a, 1, "the clock");
-                if (int(i.periods.size()) != rows) refuse(to_string(i.periods.size()) + " periods were given for " + to_string(rows) + " units");
+                if (int(i.periods.size()) != rows)
+                    refuse(to_string(i.periods.size()) + " periods were given for " + to_string(rows) + " units");
                 for (int period : i.periods)
                     if (period < 1) refuse("a period is " + to_string(period) + "; expected at least 1");
                 break;
@@ -116,7 +118,8 @@ struct SectionCheck {
                 if (!(i.scalar >= 1)) refuse("the period of a clock is below 1");
                 break;
             case Op::normal:
-                if (rows > most_noise) refuse("noise has " + to_string(rows) + " features; there is room for " + to_string(most_noise));
+                if (rows > most_noise)
+                    refuse("noise has " + to_string(rows) + " features; there is room for " + to_string(most_noise));
                 if (i.slot < 0) refuse("noise has no stream");
                 break;
             case Op::bernoulli:
@@ -136,9 +139,12 @@ void check_views(const std::vector<Strided>& views, std::size_t count, const cha
 // one tensor of the caller: [.., batch, size], and with time at least first .. last
 void check_extent(const Strided& view, int size, std::int64_t batch, std::int64_t last, const char* what) {
     if (!view.data && batch > 0 && size > 0) refuse(std::string(what) + " has no memory");
-    if (view.features != size) refuse(std::string(what) + " has " + to_string(view.features) + " features; expected " + to_string(size));
-    if (view.entries < batch) refuse(std::string(what) + " has a batch of " + to_string(view.entries) + "; expected " + to_string(batch));
-    if (view.steps < last) refuse(std::string(what) + " has " + to_string(view.steps) + " time steps; expected at least " + to_string(last));
+    if (view.features != size)
+        refuse(std::string(what) + " has " + to_string(view.features) + " features; expected " + to_string(size));
+    if (view.entries < batch)
+        refuse(std::string(what) + " has a batch of " + to_string(view.entries) + "; expected " + to_string(batch));
+    if (view.steps < last)
+        refuse(std::string(what) + " has " + to_string(view.steps) + " time steps; expected at least " + to_string(last));
 }
 
 }  // namespace
@@ -146,12 +152,14 @@ void check_extent(const Strided& view, int size, std::int64_t batch, std::int64_
 void check_program(const Program& p) {
     if (p.loss_slots < 0 || p.loss_slots > 1000) refuse("there are " + to_string(p.loss_slots) + " losses; expected 0 to 1000");
     for (const Section* section : {&p.prologue, &p.body}) {
-        if (section->rows > most_rows) refuse("a section has " + to_string(section->rows) + " rows; expected at most " + to_string(most_rows));
+        if (section->rows > most_rows)
+            refuse("a section has " + to_string(section->rows) + " rows; expected at most " + to_string(most_rows));
     }
     SectionCheck prologue(p, p.prologue), body(p, p.body);
     for (const Load& load : p.initial_loads) {
         prologue.write(load.value, "what is read first");
-        if (load.tensor < 0 || load.time < -1) refuse("an initial load names tensor " + to_string(load.tensor) + " at time " + to_string(load.time));
+        if (load.tensor < 0 || load.time < -1)
+            refuse("an initial load names tensor " + to_string(load.tensor) + " at time " + to_string(load.time));
     }
     for (const Instruction& i : p.prologue.instructions) prologue.instruction(i);
     for (const State& state : p.states) {
@@ -161,7 +169,8 @@ void check_program(const Program& p) {
     }
     for (const Load& load : p.sequence_loads) {
         body.write(load.value, "what is read at a step");
-        if (load.tensor < 0 || load.time < 0) refuse("a load names tensor " + to_string(load.tensor) + " at shift " + to_string(load.time));
+        if (load.tensor < 0 || load.time < 0)
+            refuse("a load names tensor " + to_string(load.tensor) + " at shift " + to_string(load.time));
     }
     for (const Instruction& i : p.body.instructions) body.instruction(i);
     for (const State& state : p.states) {
@@ -180,7 +189,8 @@ void check_run(const Program& p, const Run& run, const std::vector<std::int64_t>
         refuse(to_string(parameter_sizes.size()) + " parameters were given; expected " + to_string(p.parameter_sizes.size()));
     for (std::size_t k = 0; k < parameter_sizes.size(); ++k)
         if (parameter_sizes[k] != p.parameter_sizes[k] || (!run.parameters[k] && parameter_sizes[k]))
-            refuse("parameter " + to_string(k) + " has " + to_string(parameter_sizes[k]) + " elements; expected " + to_string(p.parameter_sizes[k]));
+            refuse("parameter " + to_string(k) + " has " + to_string(parameter_sizes[k]) + " elements; expected " +
+                   to_string(p.parameter_sizes[k]));
     if (!run.masks.empty() && run.masks.size() != p.parameter_sizes.size())
         refuse(to_string(run.masks.size()) + " masks were given; expected " + to_string(p.parameter_sizes.size()));
     for (const Load& load : p.initial_loads) {
@@ -194,7 +204,8 @@ void check_run(const Program& p, const Run& run, const std::vector<std::int64_t>
     for (const Load& load : p.sequence_loads) {
         if (std::size_t(load.tensor) >= run.sequences.size()) refuse("sequence " + to_string(load.tensor) + " was not given");
         const std::int64_t entries = run.index ? 0 : run.batch;
-        check_extent(run.sequences[load.tensor], p.body.values[load.value].size, entries, std::int64_t(run.steps) + load.time, "a sequence");
+        check_extent(run.sequences[load.tensor], p.body.values[load.value].size, entries, std::int64_t(run.steps) + load.time,
+                     "a sequence");
     }
     if (run.index)
         for (const Strided& sequence : run.sequences)
@@ -218,14 +229,18 @@ void check_gradients(const Program& p, const Run& run, const Gradients& g) {
     check_views(g.sequences, run.sequences.size(), "gradients of sequences");
     check_views(g.initials, run.initials.size(), "gradients of initial states");
     for (std::size_t k = 0; k < p.outputs.size(); ++k)
-        if (g.outputs[k].data) check_extent(g.outputs[k], p.body.values[p.outputs[k]].size, run.batch, run.steps, "the gradient of an output");
+        if (g.outputs[k].data)
+            check_extent(g.outputs[k], p.body.values[p.outputs[k]].size, run.batch, run.steps, "the gradient of an output");
     for (std::size_t k = 0; k < p.finals.size(); ++k)
-        if (g.finals[k].data) check_extent(g.finals[k], p.body.values[p.finals[k]].size, run.batch, 0, "the gradient of a final value");
+        if (g.finals[k].data)
+            check_extent(g.finals[k], p.body.values[p.finals[k]].size, run.batch, 0, "the gradient of a final value");
     for (std::size_t k = 0; k < run.sequences.size(); ++k)
         if (g.sequences[k].data)
-            check_extent(g.sequences[k], int(run.sequences[k].features), run.sequences[k].entries, run.sequences[k].steps, "the gradient of a sequence");
+            check_extent(g.sequences[k], int(run.sequences[k].features), run.sequences[k].entries, run.sequences[k].steps,
+                         "the gradient of a sequence");
     for (std::size_t k = 0; k < run.initials.size(); ++k)
-        if (g.initials[k].data) check_extent(g.initials[k], int(run.initials[k].features), run.batch, 0, "the gradient of an initial state");
+        if (g.initials[k].data)
+            check_extent(g.initials[k], int(run.initials[k].features), run.batch, 0, "the gradient of an initial state");
 }
 
 void check_training(const Program& p, const Run& run) {
@@ -234,8 +249,8 @@ void check_training(const Program& p, const Run& run) {
     if (!(run.probability >= 0 && run.probability <= 1)) refuse("the probability is not between 0 and 1");
 }
 
-Layer make_layer(const std::array<std::int64_t, 5>& sizes, int threads, int act, const std::array<std::array<FlatTensor, 4>, 4>& networks,
-                 const LayerTensors& tensors, bool backward) {
+Layer make_layer(const std::array<std::int64_t, 5>& sizes, int threads, int act,
+                 const std::array<std::array<FlatTensor, 4>, 4>& networks, const LayerTensors& tensors, bool backward) {
     const auto [T, B, I, H, O] = sizes;
     constexpr std::int64_t most = std::int64_t(1) << 31;
     for (std::int64_t size : {T, B, I, H, O})
@@ -243,9 +258,11 @@ Layer make_layer(const std::array<std::int64_t, 5>& sizes, int threads, int act,
     if (T >= most / B) refuse("a layer has " + to_string(T) + " steps of " + to_string(B) + " entries, which is too many");
     if (threads < 1) refuse("there are " + to_string(threads) + " threads; expected at least 1");
     Layer layer;
-    layer.steps = int(T), layer.batch = int(B), layer.inputs = int(I), layer.hidden = int(H), layer.outputs = int(O), layer.threads = threads;
+    layer.steps = int(T), layer.batch = int(B), layer.inputs = int(I), layer.hidden = int(H), layer.outputs = int(O),
+    layer.threads = threads;
     layer.act = Act(act);
-    if (layer.act != Act::retanh && layer.act != Act::sigmoid && layer.act != Act::heaviside) refuse("a gate has another activation than a gate's");
+    if (layer.act != Act::retanh && layer.act != Act::sigmoid && layer.act != Act::heaviside)
+        refuse("a gate has another activation than a gate's");
 
     auto get = [&](const char* name, std::int64_t count, bool needed) -> void* {
         const auto found = tensors.find(name);
@@ -262,7 +279,8 @@ Layer make_layer(const std::array<std::int64_t, 5>& sizes, int threads, int act,
         const std::int64_t rows = k < 2 ? H : O, expected[] = {rows * (I + H), rows, rows * (I + H), rows};
         for (int n = 0; n < 4; ++n)
             if (networks[k][n].data && networks[k][n].count != expected[n])
-                refuse("a weight of a layer has " + to_string(networks[k][n].count) + " elements; expected " + to_string(expected[n]));
+                refuse("a weight of a layer has " + to_string(networks[k][n].count) + " elements; expected " +
+                       to_string(expected[n]));
         if (k < 3 && !networks[k][0].data) refuse("a layer has no weights");
         *members[k] = {networks[k][0].data, networks[k][1].data, networks[k][2].data, networks[k][3].data};
     }

@@ -23,7 +23,7 @@ using LayerTensors = std::map<std::string, FlatTensor>;
 
 // A layer whose tensors have the sizes that it will read and write. sizes: steps, batch, inputs, hidden, outputs; networks: gate,
 // recommend, output, output gate, each with weight, bias and their gradients.
-Layer make_layer(const std::array<std::int64_t, 5>& sizes, int threads, int act, const std::array<std::array<FlatTensor, 4>, 4>& networks,
-                 const LayerTensors& tensors, bool backward);
+Layer make_layer(const std::array<std::int64_t, 5>& sizes, int threads, int act,
+                 const std::array<std::array<FlatTensor, 4>, 4>& networks, const LayerTensors& tensors, bool backward);
 
 }  // namespace gatel0rd

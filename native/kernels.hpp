@@ -485,7 +485,8 @@ static void fill_normal(Real* rows, int size, int first, int t, std::uint64_t se
     Words w0, w1, w2, w3;
     float z[4][random_lanes];
     for (int f = 0; f < size; f += 4) {
-        philox(std::uint32_t(first), step_word(t, f / 4), std::uint32_t(counter), std::uint32_t(counter >> 32), step_key(seed, t), w0, w1, w2, w3);
+        philox(std::uint32_t(first), step_word(t, f / 4), std::uint32_t(counter), std::uint32_t(counter >> 32), step_key(seed, t),
+               w0, w1, w2, w3);
         normals(w0, w1, z[0], z[1]);
         normals(w2, w3, z[2], z[3]);
         for (int k = 0; k < 4 && f + k < size; ++k)
@@ -1045,8 +1046,9 @@ template <class Real> static void activate(int act, const void* in, void* out, s
 }
 
 template <class Real> static const Backend& backend() {
-    static const Backend b{sizeof(Real) == 8,  tape_bytes<Real>,     forward<Real>,        backward<Real>,       train<Real>,         adam<Real>,
-                           draw_normal<Real>,  draw_bernoulli<Real>, activate<Real>,       layer_forward<Real>, layer_backward<Real>};
+    static const Backend b{sizeof(Real) == 8, tape_bytes<Real>,    forward<Real>,       backward<Real>,
+                           train<Real>,       adam<Real>,          draw_normal<Real>,   draw_bernoulli<Real>,
+                           activate<Real>,    layer_forward<Real>, layer_backward<Real>};
     return b;
 }
 

@@ -24,7 +24,13 @@ template <class Real> struct GatedLayer {
     const bool gated;            // whether there is an output gate
 
     explicit GatedLayer(const Layer& l)
-        : layer(l), T(l.steps), B(l.batch), I(l.inputs), H(l.hidden), O(l.outputs), width_in(std::size_t(l.inputs) + l.hidden),
+        : layer(l),
+          T(l.steps),
+          B(l.batch),
+          I(l.inputs),
+          H(l.hidden),
+          O(l.outputs),
+          width_in(std::size_t(l.inputs) + l.hidden),
           gated(l.output_gate.weight != nullptr) {}
 
     static Real* real(void* p) { return static_cast<Real*>(p); }
@@ -197,7 +203,8 @@ template <class Real> struct GatedLayer {
         Real* sum = real(a.bias_gradient);
         std::fill_n(sum, columns, Real(0));
         for (int row = 0; row < all(); ++row, d += columns)
-            each_vector<Real>(columns, [&](std::size_t k, auto n) { store_part(sum + k, load_part(sum + k, n) + load_part(d + k, n), n); });
+            each_vector<Real>(columns,
+                              [&](std::size_t k, auto n) { store_part(sum + k, load_part(sum + k, n) + load_part(d + k, n), n); });
     }
 
     void recur_backward(int first, int count, const Real* gate, const Real* recommend, const Real* d_fresh, Real* d_gate,

@@ -83,8 +83,9 @@ std::vector<const void*> pointers(const std::vector<Flat>& given) {
 }
 
 // A call that was checked
-Run make_run(Program& program, std::int64_t steps, std::int64_t batch, int threads, const Flat& index, const std::vector<View>& initials,
-             const std::vector<View>& sequences, const std::vector<Flat>& parameters, const std::vector<Flat>& masks) {
+Run make_run(Program& program, std::int64_t steps, std::int64_t batch, int threads, const Flat& index,
+             const std::vector<View>& initials, const std::vector<View>& sequences, const std::vector<Flat>& parameters,
+             const std::vector<Flat>& masks) {
     constexpr std::int64_t most = std::numeric_limits<int>::max();
     if (steps > most || batch > most) throw std::invalid_argument("there are too many time steps or batch entries");
     if (!program.checked || !program.prologue.checked || !program.body.checked) {
@@ -183,15 +184,15 @@ NB_MODULE(_native, m) {
                  p.parameter_total += size, p.checked = false;
                  return int(p.parameter_sizes.size()) - 1;
              })
-        .def("initial_load",
-             [](Program& p, int value, int tensor, int time) { p.initial_loads.push_back({value, tensor, time}), p.checked = false; })
-        .def("sequence_load",
-             [](Program& p, int value, int tensor, int shift) { p.sequence_loads.push_back({value, tensor, shift}), p.checked = false; })
+        .def("initial_load", [](Program& p, int value, int tensor,
+                                int time) { p.initial_loads.push_back({value, tensor, time}), p.checked = false; })
+        .def("sequence_load", [](Program& p, int value, int tensor,
+                                 int shift) { p.sequence_loads.push_back({value, tensor, shift}), p.checked = false; })
         .def("state", [](Program& p, int initial, int in, int out) { p.states.push_back({initial, in, out}), p.checked = false; })
         .def("output", [](Program& p, int value) { p.outputs.push_back(value), p.checked = false; })
         .def("final", [](Program& p, int value) { p.finals.push_back(value), p.checked = false; })
-        .def("tape_bytes",
-             [](const Program& p, bool wide, int steps, int batch) { return backend_for(p, wide, batch).tape_bytes(p, steps, batch); })
+        .def("tape_bytes", [](const Program& p, bool wide, int steps,
+                              int batch) { return backend_for(p, wide, batch).tape_bytes(p, steps, batch); })
         .def(
             "forward",
             [](Program& p, bool wide, std::int64_t steps, std::int64_t batch, int threads, const std::vector<View>& initials,
@@ -213,7 +214,8 @@ NB_MODULE(_native, m) {
              [](Program& p, bool wide, std::int64_t steps, std::int64_t batch, int threads, const std::vector<View>& initials,
                 const std::vector<View>& sequences, const std::vector<Flat>& parameters, const std::vector<Flat>& masks,
                 const std::vector<View>& output_gradients, const std::vector<View>& final_gradients,
-                const std::vector<View>& initial_gradients, const std::vector<View>& sequence_gradients, const Flat& flat, Tape& tape) {
+                const std::vector<View>& initial_gradients, const std::vector<View>& sequence_gradients, const Flat& flat,
+                Tape& tape) {
                  Run run = make_run(p, steps, batch, threads, {}, initials, sequences, parameters, masks);
                  Gradients g;
                  g.outputs = views(output_gradients), g.finals = views(final_gradients);
@@ -222,7 +224,8 @@ NB_MODULE(_native, m) {
                  check_gradients(p, run, g);
                  if (g.parameters && flat.second != p.parameter_total)
                      throw std::invalid_argument("the gradient has another size than the parameters");
-                 if (tape.program != &p || tape.steps != run.steps || tape.batch != run.batch || !tape.backend || tape.backend->wide != wide)
+                 if (tape.program != &p || tape.steps != run.steps || tape.batch != run.batch || !tape.backend ||
+                     tape.backend->wide != wide)
                      throw std::invalid_argument("the tape is not of a forward pass of this program with these sizes");
                  nb::gil_scoped_release release;
                  const ThreadChoice choice({&p, backward_call, wide, steps, batch}, threads);
@@ -275,7 +278,8 @@ NB_MODULE(_native, m) {
         const Backend& used = backend(wide);
         nb::gil_scoped_release release;
         const std::int64_t shape = (sizes[2] * 65536 + sizes[3]) * 65536 + sizes[4];
-        const ThreadChoice choice({nullptr, is_backward ? layer_backward_call : layer_call, wide, sizes[0] * sizes[1], shape}, threads);
+        const ThreadChoice choice({nullptr, is_backward ? layer_backward_call : layer_call, wide, sizes[0] * sizes[1], shape},
+                                  threads);
         layer.threads = choice.threads();
         (is_backward ? used.layer_backward : used.layer_forward)(layer);
     });

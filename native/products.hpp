@@ -24,8 +24,8 @@ enum class Start { zero, bias, itself };
 
 // out[r][c] = start + sum over k of left[r][k] * right[k][c]; right is packed, [k][tile_columns]
 template <class Real, int rows>
-GATEL0RD_INLINE void multiply_tile(int inner, const Real* left, std::ptrdiff_t left_row, std::ptrdiff_t left_inner, const Real* right,
-                                   Real* out, std::ptrdiff_t out_row, Start start, const Real* bias) {
+GATEL0RD_INLINE void multiply_tile(int inner, const Real* left, std::ptrdiff_t left_row, std::ptrdiff_t left_inner,
+                                   const Real* right, Real* out, std::ptrdiff_t out_row, Start start, const Real* bias) {
     constexpr int W = width<Real>;
     V<Real> sum[rows][2];
 #pragma GCC unroll 16
@@ -81,7 +81,8 @@ static void multiply_packed(int rows, int columns, int inner, const Real* left, 
             }
             alignas(64) Real edge[M * N], edge_bias[N] = {};
             for (int k = 0; k < count; ++k)
-                for (int n = 0; n < N; ++n) edge[k * N + n] = start == Start::itself && n < width_here ? to[k * out_row + n] : Real(0);
+                for (int n = 0; n < N; ++n)
+                    edge[k * N + n] = start == Start::itself && n < width_here ? to[k * out_row + n] : Real(0);
             if (bias) std::copy(bias + c, bias + c + width_here, edge_bias);
             multiply_rows<Real>(count, inner, a, left_row, left_inner, packed, edge, N, start, edge_bias);
             for (int k = 0; k < count; ++k) std::copy(edge + k * N, edge + k * N + width_here, to + k * out_row);
@@ -195,7 +196,9 @@ template <class Real> static void compute_all(std::vector<Product<Real>> product
     for (Product<Real>& product : products)
         for (Term& term : product.terms) {
             std::size_t k = 0;
-            while (k < packed.size() && !(packed[k].right == term.right && packed[k].inner == term.inner && packed[k].columns == product.columns)) ++k;
+            while (k < packed.size() &&
+                   !(packed[k].right == term.right && packed[k].inner == term.inner && packed[k].columns == product.columns))
+                ++k;
             if (k == packed.size()) {
                 packed.push_back({term.right, term.inner, product.columns, size});
                 size += packed_size<Real>(product.columns, term.inner);

@@ -166,7 +166,7 @@ struct Tape {
 // All tensors are contiguous: [steps, batch, features], weights [rows, inputs + hidden].
 struct Affine {
     const void* weight = nullptr;
-    const void* bias = nullptr;    // may be missing
+    const void* bias = nullptr;  // may be missing
     void* weight_gradient = nullptr;
     void* bias_gradient = nullptr;
 };
@@ -176,25 +176,25 @@ struct Layer {
     Act act = Act::retanh;
     Affine gate, recommend, output, output_gate;  // output_gate.weight may be missing
     const void* x = nullptr;
-    const void* noise = nullptr;              // may be missing
-    const std::uint8_t* resets = nullptr;     // [steps, batch], may be missing: the state is 0 before such a step
-    const std::uint8_t* active = nullptr;     // [steps, batch], may be missing: the state stays as it is at other steps
-    void* states = nullptr;       // [steps + 1, batch, hidden]: the first is given
-    void* before = nullptr;       // states that steps begin with; the same memory as states without resets
-    void* fresh = nullptr;        // states that steps make; the same memory as states + 1 where all are active
-    void* gates = nullptr;        // filled by forward, as are the next three
+    const void* noise = nullptr;           // may be missing
+    const std::uint8_t* resets = nullptr;  // [steps, batch], may be missing: the state is 0 before such a step
+    const std::uint8_t* active = nullptr;  // [steps, batch], may be missing: the state stays as it is at other steps
+    void* states = nullptr;                // [steps + 1, batch, hidden]: the first is given
+    void* before = nullptr;                // states that steps begin with; the same memory as states without resets
+    void* fresh = nullptr;                 // states that steps make; the same memory as states + 1 where all are active
+    void* gates = nullptr;                 // filled by forward, as are the next three
     void* recommended = nullptr;
-    void* read = nullptr;         // tanh(output·…); the same memory as result without output gate
-    void* read_gate = nullptr;    // sigmoid(output_gate·…)
+    void* read = nullptr;       // tanh(output·…); the same memory as result without output gate
+    void* read_gate = nullptr;  // sigmoid(output_gate·…)
     void* result = nullptr;
     // for backward; given gradients may be missing
     const void* d_result = nullptr;
     const void* d_states = nullptr;  // [steps, batch, hidden], of the states after each step
     const void* d_last = nullptr;    // [batch, hidden], of the last state
     const void* d_gates = nullptr;
-    void* d_x = nullptr;             // wanted if not missing
-    void* d_first = nullptr;         // [batch, hidden], always filled
-    void* d_noise = nullptr;         // wanted if not missing
+    void* d_x = nullptr;      // wanted if not missing
+    void* d_first = nullptr;  // [batch, hidden], always filled
+    void* d_noise = nullptr;  // wanted if not missing
 };
 
 // The functions of one instruction set and precision.
@@ -222,6 +222,5 @@ const Backend& backend_avx2(bool wide);
 const Backend& backend_avx2_narrow(bool wide);  // only for programs that draw no random numbers
 const Backend& backend_avx512(bool wide);
 #endif
-
 
 }  // namespace gatel0rd

@@ -30,8 +30,8 @@ GATEL0RD_INLINE void multiply(Word x, std::uint32_t constant, Word& high, Word& 
 }
 
 // Counters differ in their first word from lane to lane
-GATEL0RD_INLINE void philox(std::uint32_t lane0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3, std::uint64_t key,
-                          Words& w0, Words& w1, Words& w2, Words& w3) {
+GATEL0RD_INLINE void philox(std::uint32_t lane0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3, std::uint64_t key, Words& w0,
+                            Words& w1, Words& w2, Words& w3) {
     Word first;
 #pragma GCC unroll 16
     for (int l = 0; l < words; ++l) first[l] = std::uint32_t(l);

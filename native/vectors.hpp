@@ -76,7 +76,8 @@ template <class Real> GATEL0RD_INLINE void exponentials(V<Real> x, V<Real>& minu
 GATEL0RD_INLINE V<float> tanh_of(V<float> x) {
     // a NaN passes all comparisons; beyond 9 the quotient grows with x and is cut at 1
     const V<float> z = smaller(splat<float>(81.0f), x * x);
-    const V<float> p = (((1.3354643661e-8f * z + 2.0609068026e-5f) * z + 3.4955871961e-3f) * z + 1.3381024836e-1f) * z + 9.9999997946e-1f;
+    const V<float> p =
+        (((1.3354643661e-8f * z + 2.0609068026e-5f) * z + 3.4955871961e-3f) * z + 1.3381024836e-1f) * z + 9.9999997946e-1f;
     const V<float> q = (((7.7765505869e-7f * z + 3.2856333396e-4f) * z + 2.5876978593e-2f) * z + 4.6714340430e-1f) * z + 1.0f;
     return larger(splat<float>(-1.0f), smaller(splat<float>(1.0f), x * p / q));
 }

@@ -1,7 +1,7 @@
 """GateL0RD's layer over time in the compiled engine: project, recur, read out.
 
-Everything that does not depend on the state is computed for all time steps at once, as large products; only two products
-per step stay in the loop over time.
+Everything that does not depend on the state is computed for all time steps at once, as large products; only two
+products per step stay in the loop over time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LayerRun(NamedTuple):
 
 
 class StackRun(NamedTuple):
-    """What layers on top of each other give: outputs of the last, states and gates of all laid end to end, final states."""
+    """What stacked layers give: outputs of the last, states and gates of all laid end to end, final states."""
 
     outputs: Tensor
     states: Tensor
@@ -60,9 +60,11 @@ def run_layers(
         networks = [part.gate_net[0], part.recommendation_net[0], part.output_net, part.output_gate_net]
         runs.append(run_layer(networks, part.gate, x, first, noise=own, resets=resets, active=active))  # type: ignore[arg-type]
         x = runs[-1].outputs
-    states, gates = ([getattr(run, name) for run in runs] for name in ("states", "gates"))
-    joint = [parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1) for parts in (states, gates)]
-    return StackRun(x, *joint, tuple(state[-1] for state in states))
+    final = tuple(run.states[-1] for run in runs)
+    if len(runs) == 1:
+        return StackRun(x, runs[0].states, runs[0].gates, final)
+    states, gates = (torch.cat([getattr(run, name) for run in runs], dim=-1) for name in ("states", "gates"))
+    return StackRun(x, states, gates, final)
 
 
 def _parts(cell: Cell) -> list[Cell]:
