@@ -129,7 +129,8 @@ NB_MODULE(_native, m) {
     nb::class_<Section>(m, "Section")
         .def("value",
              [](Section& s, std::int64_t size) {
-                 if (size < 1 || size + s.rows > (1 << 24)) throw std::invalid_argument("a value has no rows, or too many");
+                 if (size < 0 || size + s.rows > (1 << 24))
+                     throw std::invalid_argument("a value has " + std::to_string(size) + " rows; expected 0 to 2^24 in all");
                  s.values.push_back({s.rows, int(size)});
                  s.rows += int(size), s.checked = false;
                  return int(s.values.size()) - 1;
