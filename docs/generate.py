@@ -13,9 +13,9 @@ from gatel0rd.paper.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scen
 from gatel0rd.paper.plan import experiments, plan_together
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.records import load_records
+from gatel0rd.paper.report.front import verdicts_markdown
 from gatel0rd.paper.report.judge import Judged, count_words, judge_all
 from gatel0rd.paper.report.make import make_report
-from gatel0rd.paper.report.page import verdicts_markdown
 from gatel0rd.worlds import registry
 
 DOCS = Path(__file__).parent

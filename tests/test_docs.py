@@ -13,9 +13,9 @@ import pytest
 from gatel0rd.cli.main import main
 from gatel0rd.paper.plan import experiments
 from gatel0rd.paper.records import load_records
+from gatel0rd.paper.report.front import verdicts_markdown
 from gatel0rd.paper.report.judge import judge_all
 from gatel0rd.paper.report.make import make_report
-from gatel0rd.paper.report.page import verdicts_markdown
 from gatel0rd.paper.schema import KINDS, parse_run
 
 ROOT = Path(__file__).parents[1]

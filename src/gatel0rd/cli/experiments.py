@@ -183,6 +183,9 @@ def migrate(
     to: Annotated[
         Path | None, optional("DIR", "Where to write the records. By default they are changed in place.")
     ] = None,
+    measure: Annotated[
+        bool, arg(help="Add measures that older versions did not know, if the run's model is there.")
+    ] = False,
 ) -> None:
     """Bring records of older versions up to date.
 
@@ -190,7 +193,7 @@ def migrate(
     """
     from gatel0rd.paper.migrate import migrate as migrate_records
 
-    changed, count = migrate_records(records, to)
+    changed, count = migrate_records(records, to, measure=measure)
     console.print(f"{changed} of {count} records were {'brought up to date' if to is None else f'written to {to}'}")
 
 

@@ -153,7 +153,8 @@ def section(path: Path) -> ReportSection:
     return ReportSection(
         id="apex",
         anchor=f"apex-seed{record['seed']}",
-        title="Fetch Pick&Place: a planner guided by a policy that learns from it",
+        world="Fetch Pick&Place",
+        title="A planner guided by a policy that learns from it",
         question="Does guidance by a policy, distilled from the planner's own best trajectories, help the planner?",
         claims=(),
         note="The paper: its data was made by APEX, the policy-guided planner of Pinneri et al. (2021); it gives no "

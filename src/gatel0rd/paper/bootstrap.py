@@ -19,6 +19,20 @@ def resampled(values: Numbers, name: str) -> Numbers:
     return np.asarray(values[_choices(len(values), name)].mean(axis=1))
 
 
+def censored_median(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
+    """The median, and its 95 % interval if there are enough seeds; infinite values are those that were never reached.
+
+    A run that ended before it came to something counts as later than all that did, and later than its own end: that is
+    enough for a median, where a mean would have to drop the run or to invent a number.
+    """
+    found = np.asarray(values, dtype=float)
+    if len(found) < FEWEST_SEEDS:
+        return float(np.median(found)), None
+    medians = np.sort(np.median(found[_choices(len(found), "interval")], axis=1))
+    low, high = medians[round(0.025 * (RESAMPLES - 1))], medians[round(0.975 * (RESAMPLES - 1))]
+    return float(np.median(found)), (float(low), float(high))
+
+
 @cache
 def _choices(count: int, name: str) -> Numbers:
     generator = np.random.default_rng([count, *name.encode()])

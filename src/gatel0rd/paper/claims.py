@@ -6,12 +6,14 @@ seeds (bootstrap), and see whether the inequality survives. Verdicts:
 - **holds**: the 95 % interval of the difference lies on the claimed side, for every inequality of the claim;
 - **does not hold**: an interval lies on the other side, or includes zero with as many seeds as in the paper;
 - **not enough seeds**: neither, or fewer than three seeds;
-- **not run**: a network that the claim is about has no record.
+- **not measured**: all networks have records, but of a version that did not measure what the claim is about;
+- **networks missing**: some of the networks that the claim is about have records, others do not;
+- **not run**: none of them has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,14 +24,17 @@ from gatel0rd.paper.records import Line
 from gatel0rd.paper.report.tables import format_number
 from gatel0rd.worlds.claims import Claim, Less, Of, Times
 
-Verdict = Literal["holds", "does not hold", "not enough seeds", "not run"]
+Verdict = Literal["holds", "does not hold", "not enough seeds", "not measured", "networks missing", "not run"]
 VERDICTS: dict[Verdict, str] = {
     "holds": "hold",
     "does not hold": "do not hold",
     "not enough seeds": "lack seeds",
+    "not measured": "were not measured",
+    "networks missing": "lack networks",
     "not run": "were not run",
 }
 """Verdicts, and what to say of several claims."""
+DECIDED: tuple[Verdict, ...] = ("holds", "does not hold")
 Find = Callable[[Of], Line | None]
 """Finds the records that a number is read from."""
 Values = dict[Of, Numbers]
@@ -37,11 +42,23 @@ Values = dict[Of, Numbers]
 
 @dataclass(frozen=True)
 class Finding:
-    """What the records say about a claim: the verdict, the numbers behind it, and the fewest seeds of a network."""
+    """What the records say about a claim.
+
+    Attributes:
+        evidence: the numbers behind the verdict, in words.
+        seeds: the fewest of a network.
+        tested: the inequalities that the claim comes down to, in words.
+    """
 
     verdict: Verdict
     evidence: str
     seeds: int
+    tested: str = ""
+
+    @property
+    def decided(self) -> bool:
+        """Whether the claim holds, or does not."""
+        return self.verdict in DECIDED
 
 
 def judge(claim: Claim, find: Find, *, paper_seeds: int) -> Finding:
@@ -49,14 +66,22 @@ def judge(claim: Claim, find: Find, *, paper_seeds: int) -> Finding:
     numbers = list(dict.fromkeys(number for test in claim.tests for number in test.numbers))
     values = {number: read_numbers(number, find(number)) for number in numbers}
     seeds = min((len(found) for found in values.values()), default=0)
-    words = describe_evidence(values, find)
+    words, tested = describe_evidence(values, find), describe_tests(claim, find)
     if seeds == 0:
-        return Finding("not run", words, 0)
+        return Finding(name_gap([find(number) for number in numbers]), words, 0, tested)
     fewest = min(FEWEST_SEEDS, paper_seeds)
     verdicts = [
         judge_inequality(test, values, enough=seeds >= fewest, final=seeds >= paper_seeds) for test in claim.tests
     ]
-    return Finding(max(verdicts, key=("holds", "not enough seeds", "does not hold").index), words, seeds)
+    return Finding(max(verdicts, key=("holds", "not enough seeds", "does not hold").index), words, seeds, tested)
+
+
+def name_gap(lines: Sequence[Line | None]) -> Verdict:
+    """Why a claim about these networks cannot be tested at all."""
+    there = [line is not None and bool(line.records) for line in lines]
+    if all(there) and there:
+        return "not measured"
+    return "networks missing" if any(there) else "not run"
 
 
 def judge_inequality(test: Less, values: Values, *, enough: bool, final: bool) -> Verdict:
@@ -90,13 +115,38 @@ def read_numbers(number: Of, line: Line | None) -> Numbers:
     return np.array([] if line is None else line.read(number.metric), dtype=float)
 
 
+def label_of(number: Of, line: Line | None) -> str:
+    """What tables call the network that a number is of."""
+    return number.variant if line is None else line.label
+
+
+def describe_tests(claim: Claim, find: Find) -> str:
+    """What is tested, in words: inequalities, those about the same metric together."""
+
+    def side(of: Of | Times | float) -> str:
+        if isinstance(of, float | int):
+            return f"{of:g}"
+        if isinstance(of, Times):
+            more = f" + {of.more:g}" if of.more else ""
+            return f"{of.factor:g} × {side(of.of)}{more}" if of.factor != 1 else f"{side(of.of)}{more}"
+        elsewhere = f" of {of.experiment}" if of.experiment else ""
+        return f"{label_of(of, find(of))}{elsewhere}"
+
+    groups: dict[str, list[str]] = {}
+    for test in claim.tests:
+        metrics = list(dict.fromkeys(number.metric.words for number in test.numbers))
+        groups.setdefault(" and ".join(metrics), []).append(f"{side(test.left)} < {side(test.right)}")
+    return "; ".join(f"{metric}: {', '.join(tests)}" for metric, tests in groups.items())
+
+
 def describe_evidence(values: Values, find: Find) -> str:
     """The numbers behind a verdict in words: means by metric, with intervals where there are enough seeds."""
     groups: dict[str, list[str]] = {}
     for number, found in values.items():
         line = find(number)
-        text = f"{number.variant if line is None else line.label} "
-        text += format_number(float(found.mean())) if len(found) else "has not been run"
+        text = f"{label_of(number, line)} "
+        missing = "was not measured" if line is not None and line.records else "has not been run"
+        text += format_number(float(found.mean())) if len(found) else missing
         if len(found) >= FEWEST_SEEDS:
             low, high = interval(found)
             text += f" ({format_number(low)} to {format_number(high)})"

@@ -15,7 +15,7 @@ from gatel0rd.config import to_json
 from gatel0rd.engine import status
 from gatel0rd.files import FileError, exclusive, load_arrays, write_json
 from gatel0rd.models import load_model
-from gatel0rd.paper.measures import measure
+from gatel0rd.paper.measures import choose_evaluation, measure, measure_latents
 from gatel0rd.paper.provenance import code_commit, processor
 from gatel0rd.paper.run import OnMetrics, Outcome, Run
 from gatel0rd.paper.schema import describe_run, read_run
@@ -112,6 +112,28 @@ def measure_again(directory: Path) -> Path:
         record["code"]["measured"] = code_commit()
         write_json(path, record)
     return path
+
+
+def add_missing_measures(content: dict[str, Any], directory: Path, *, data: Path) -> dict[str, Any]:
+    """A record with the measures that its version did not know yet, from the model in the run's directory.
+
+    What was measured already is left as it is. The same object if nothing is missing, or if there is no model.
+
+    Args:
+        content: the record, up to date otherwise.
+        directory: where the run left its model.
+        data: where data sets are, or are put.
+    """
+    path = directory / "model.safetensors"
+    measured = content.get("measures") or {}
+    if content["kind"] != WorldModelRun.kind or "latents" in measured or not path.exists():
+        return content
+    run = read_run(content, path, WorldModelRun)
+    with one_thread():
+        evaluation = choose_evaluation(run.obtain_evaluations(data))
+        found = round_numbers(measure_latents(run.world, load_model(path), evaluation))
+    code = {**content["code"], "measured": code_commit()}
+    return {**content, "code": code, "measures": {**measured, "latents": found}}
 
 
 @contextmanager

@@ -138,12 +138,77 @@ def example(model: WorldModel, data: Dataset, index: int) -> Measures:
     }
 
 
+NEAR = max(TOLERANCES)
+"""Steps around an event within which a change of the latent state counts as one at the event."""
+
+
+def changed_dimensions(model: WorldModel, data: Dataset) -> NDArray[np.bool_]:
+    """Which dimensions of the latent state change at which input, free-running, [N, T-1, D].
+
+    With gates that is where a gate is open, because a closed one leaves its dimension as it is, bit by bit. Without
+    gates every latent state is compared with the one before; at the first input nothing counts as a change.
+    """
+    parts = rollouts(model, data, free=True)
+    gates = join_gates(parts)
+    if gates is not None:
+        return (gates > 0).numpy().swapaxes(0, 1)
+    latents = torch.cat([part.latents for part in parts], dim=1).numpy().swapaxes(0, 1)  # [N, T-1, D]
+    changed = np.zeros(latents.shape, dtype=bool)
+    changed[:, 1:] = latents[:, 1:] != latents[:, :-1]
+    return changed
+
+
+def latent_measures(
+    changed: NDArray[np.bool_], event: NDArray[np.bool_], counted: NDArray[np.bool_]
+) -> dict[str, Measures]:
+    """How latent states change in sequences ``with`` an event and in those ``without`` it.
+
+    ``dimensions``: how many dimensions ever change, and ``dimensions_near_event``: how many within :data:`NEAR` steps
+    of the event, medians over sequences; ``unchanged``: share of the sequences in which nothing changes;
+    ``changed_share``: share of the latent state that changes from a step to the next. None where there are no such
+    sequences.
+
+    Shape: changed [N, T-1, D]; event [N, T]; counted [N, T], False where inputs are left out.
+    """
+    counted = counted[:, :-1]
+    changed = changed & counted[:, :, None]
+    near = changed & widen(event, NEAR)[:, :-1, None]
+    found = {}
+    for name, rows in (("with", event.any(axis=1)), ("without", ~event.any(axis=1))):
+        dims = changed[rows].any(axis=1).sum(axis=1)  # [n]
+        steps = int(counted[rows, 1:].sum())
+        found[name] = {
+            "sequences": int(rows.sum()),
+            "dimensions": float(np.median(dims)) if dims.size else None,
+            "dimensions_near_event": float(np.median(near[rows].any(axis=1).sum(axis=1)))
+            if dims.size and name == "with"
+            else None,
+            "unchanged": share(dims == 0),
+            "changed_share": float(changed[rows, 1:].sum() / (steps * changed.shape[2])) if steps else None,
+        }
+    return found
+
+
+def measure_latents(world: World, model: WorldModel, data: Dataset) -> Measures | None:
+    """:func:`latent_measures` by the world's own event; None if it names none."""
+    if world.memory_event is None:
+        return None
+    event = world.events(data)[world.memory_event]
+    return {world.memory_event: latent_measures(changed_dimensions(model, data), event, ~world.is_over(data))}
+
+
+def choose_evaluation(evaluations: Mapping[str, Dataset]) -> Dataset:
+    """What is measured on: the generalization set where there is one, or else the test set."""
+    return evaluations.get("generalization", evaluations["test"])
+
+
 def measure(scenario: str, model: WorldModel, evaluations: Mapping[str, Dataset]) -> Measures:
-    """Gates at events, and examples, after training; on the generalization set where there is one."""
+    """Gates at events, changes of the latent state, and examples; on the generalization set where there is one."""
     world = registry.get(scenario)
-    data = evaluations.get("generalization", evaluations["test"])
+    data = choose_evaluation(evaluations)
     return {
         "gating": measure_gates(world, model, data),
+        "latents": measure_latents(world, model, data),
         "examples": {name: example(model, data, index) for name, index in world.examples(data).items()},
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class Migration:
     current: bool
 
 
-def migrate(source: Path, to: Path | None = None) -> tuple[int, int]:
+def migrate(source: Path, to: Path | None = None, *, measure: bool = False) -> tuple[int, int]:
     """Bring every ``record.json`` below a directory up to date; returns how many were changed, and how many there are.
 
     Runs keep their numbers: only the description of the run, its identity and the name of its directory change. A file
@@ -40,12 +40,15 @@ def migrate(source: Path, to: Path | None = None) -> tuple[int, int]:
     Args:
         source: a directory with runs, or with records only.
         to: where to write the records, so that the source is left as it is; in place if not given.
+        measure: add what older versions did not measure, where the run's model is still there.
     """
     if not source.is_dir():
         raise FileError(f"{source} is not a directory; give one with records, as results/ or runs/")
     paths = sorted(source.rglob("record.json"))
     migrations = [examine(path, source, source if to is None else to) for path in paths]
     check_distinct(migrations)
+    if measure:
+        migrations = [complete(migration, source / "data") for migration in migrations]
     if to is None:
         changed = [move(migration) for migration in migrations]
     else:
@@ -70,6 +73,20 @@ def examine(path: Path, source: Path, target: Path) -> Migration:
     if place.name == directory_name(run, before):
         place = place.with_name(directory_name(run, run.group))
     return Migration(path, target / place, upgraded, upgraded == content)
+
+
+def complete(migration: Migration, data: Path) -> Migration:
+    """The same with all measures that this version knows; those of an earlier copy are used again."""
+    from gatel0rd.paper.execute import add_missing_measures
+
+    content, path = migration.content, migration.directory / "record.json"
+    if path != migration.path and path.exists():
+        earlier = json.loads(path.read_text())
+        same = all(earlier.get(name) == value for name, value in content.items() if name not in ("code", "measures"))
+        if same and "latents" in earlier.get("measures", {}):
+            return replace(migration, content={**content, **{n: earlier[n] for n in ("code", "measures")}})
+    completed = add_missing_measures(content, migration.path.parent, data=data)
+    return replace(migration, content=completed, current=migration.current and completed is content)
 
 
 def directory_name(run: Run, group: str) -> str:
@@ -102,9 +119,14 @@ def move(migration: Migration) -> bool:
 
 
 def copy(migration: Migration) -> bool:
-    """Write the record where it belongs, unless the same one is there."""
+    """Write the record where it belongs, unless the same one is there, or one that was planned with, as this was not.
+
+    A campaign that trains a run again may not have come to planning with it yet.
+    """
     path = migration.directory / "record.json"
-    if path.exists() and json.loads(path.read_text()) == migration.content:
-        return False
+    if path.exists():
+        there = json.loads(path.read_text())
+        if there == migration.content or ("planning" in there and "planning" not in migration.content):
+            return False
     write_json(path, migration.content)
     return True

@@ -71,6 +71,8 @@ class World:
         boundaries: names of the labelled events that segmentation should find.
         exact_event: an event at whose very input a gate should open: hits and false alarms are counted there. None:
             open gates are matched with all events, within a tolerance.
+        memory_event: an event that a latent state has to hold on to: how many of its dimensions change is counted in
+            sequences with it and in sequences without it. None: that is not counted.
         steering: how a person drives it in the explorer; None: not at all.
     """
 
@@ -82,6 +84,7 @@ class World:
     things: tuple[Thing, ...] = ()
     boundaries: tuple[str, ...] = ()
     exact_event: str | None = None
+    memory_event: str | None = None
     steering: Steering | None = None
 
     # ---- sizes and questions

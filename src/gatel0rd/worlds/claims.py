@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gatel0rd.worlds.metrics import LossStretch, Metric
+from gatel0rd.worlds.metrics import LatentChange, LossStretch, Metric
 
 SIMILAR = 1.5
 """Means that differ by less than this factor count as similar."""
@@ -73,6 +73,14 @@ def lowest(variant: str, others: Sequence[str], metric: Metric, *, experiment: s
 def similar(one: str, other: str, metric: Metric, factor: float, more: float = 0.0) -> tuple[Less, ...]:
     """Two means differ by less than a factor, and ``more``, which rates need that may both be 0."""
     return tuple(Less(Of(a, metric), Times(factor, Of(b, metric), more)) for a, b in ((one, other), (other, one)))
+
+
+def changes_dimensions(variant: str, event: str, fewest: int, most: int) -> tuple[Less, ...]:
+    """In a typical sequence with an event, so many dimensions change around it, and no more in the whole sequence."""
+    return (
+        Less(fewest - 0.5, Of(variant, LatentChange("dimensions_near_event", event))),
+        Less(Of(variant, LatentChange("dimensions", event)), most + 0.5),
+    )
 
 
 def name_with_rate(variant: str, rate: float) -> str:

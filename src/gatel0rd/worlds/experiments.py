@@ -23,6 +23,7 @@ ViewKind = Literal[
     "events_table",
     "dims_table",
     "latents",
+    "latents_table",
     "trajectory",
     "loss",
     "sampling",
@@ -31,6 +32,7 @@ ViewKind = Literal[
     "planning",
     "planning_table",
     "agent_table",
+    "frames_table",
 ]
 
 
@@ -43,7 +45,8 @@ class View:
         curve: what ``curves`` show.
         values: what tables of final values show; searches (``grid_table``, ``layers_table``) show one.
         datasets: what ``gate_table`` shows.
-        example: the sequence that ``latents`` and ``trajectory`` show.
+        example: the sequence that ``latents`` and ``trajectory`` show, and that ``latents_table`` compares with all.
+        event: what sequences of ``latents_table`` are sorted by: the world's ``memory_event``.
     """
 
     kind: ViewKind
@@ -53,6 +56,7 @@ class View:
     values: tuple[FinalValue, ...] = ()
     datasets: tuple[str, ...] = ()
     example: str | None = None
+    event: str | None = None
 
     def __post_init__(self) -> None:
         needs = {
@@ -62,6 +66,7 @@ class View:
             "layers_table": "values",
             "gate_table": "datasets",
             "latents": "example",
+            "latents_table": "event",
             "trajectory": "example",
         }.get(self.kind)
         if needs is not None and not getattr(self, needs):

@@ -121,6 +121,30 @@ class CurveMean(Metric):
         return f"mean {self.curve.words}"
 
 
+SOLVED = 0.95
+"""Success rate from which on an agent counts as having learned its task."""
+
+
+@dataclass(frozen=True)
+class FramesToSuccess(Metric):
+    """Frames of training until this share of the episodes succeeds; infinite for a run that never came to it.
+
+    A success rate is a mean over the episodes that ended within a hundredth of training.
+    """
+
+    share: float = SOLVED
+
+    def read(self, record: Readable) -> float | None:
+        points = record.curve(Curve("success"))
+        if points is None:
+            return None
+        return next((float(time) for time, value in zip(*points, strict=True) if value >= self.share), np.inf)
+
+    @property
+    def words(self) -> str:
+        return f"frames until {self.share:.0%} of the episodes succeed"
+
+
 @dataclass(frozen=True)
 class LossStretch(Metric):
     """The loss under scheduled sampling: its dip while inputs are mostly real, its peak after that, and its end."""
@@ -169,6 +193,37 @@ class ChangedDimensions(Metric):
     @property
     def words(self) -> str:
         return f"dimensions that change, {self.example}"
+
+
+LatentMeasure = Literal["dimensions", "dimensions_near_event", "unchanged", "changed_share"]
+LATENT_WORDS: dict[LatentMeasure, str] = {
+    "dimensions": "dimensions of the latent state that change in a sequence {}, median over the test set",
+    "dimensions_near_event": "dimensions that change within 3 steps of it in a sequence {}, median over the test set",
+    "unchanged": "share of the test sequences {} in which nothing changes",
+    "changed_share": "share of the latent state that changes per step, mean over the test sequences {}",
+}
+
+
+@dataclass(frozen=True)
+class LatentChange(Metric):
+    """How a latent state changes over the whole test set, free-running.
+
+    Attributes:
+        measure: see :func:`gatel0rd.paper.measures.measure_latents`.
+        event: the world's ``memory_event``.
+        happens: whether sequences with the event are meant, or those without it.
+    """
+
+    measure: LatentMeasure
+    event: str
+    happens: bool = True
+
+    def read(self, record: Readable) -> float | None:
+        return _measured(record, "latents", self.event, "with" if self.happens else "without", self.measure)
+
+    @property
+    def words(self) -> str:
+        return LATENT_WORDS[self.measure].format(f"{'with' if self.happens else 'without'} {self.event}")
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def build_section(answer: Answer, records: Sequence[Record], directory: Path) ->
     return ReportSection(
         id=experiment.id,
         anchor=answer.anchor,
-        title=f"{experiment.scenario.title}: {experiment.title} ({size})",
+        title=experiment.title,
         question=experiment.question,
         claims=judge_answer(answer, records),
         scale=describe_scale(answer),
@@ -55,18 +55,25 @@ def build_section(answer: Answer, records: Sequence[Record], directory: Path) ->
             build_block(view, answer, directory / f"{answer.anchor}-{index}")
             for index, view in enumerate(experiment.views)
         ],
+        world=experiment.scenario.title,
+        size=size,
     )
 
 
 def command_for(answer: Answer) -> str:
     """What makes the runs of an answer."""
     experiment, scale = answer.experiment, answer.scale
-    cells = dict.fromkeys(line.cell for line in answer.lines)
-    known = dict.fromkeys(variant.cell.name for variant in experiment.variants)
+    there = {line.name for line in answer.lines}
     command = f"gatel0rd run {experiment.id} --profile {scale.profile}"
     command += "" if scale.length is None else f" --{scale.unit} {scale.length}"
     command += "" if scale.preset == "text" else f" --preset {scale.preset}"
-    return command + ("" if set(cells) == set(known) else f" --cells {','.join(cells)}")
+    if len(there) == len(experiment.variants):
+        return command
+    names: dict[str, None] = {}
+    for line in answer.lines:  # the name of a cell stands for all variants of it
+        siblings = {variant.name for variant in experiment.variants if variant.cell.name == line.cell}
+        names[line.cell if len(siblings) > 1 and siblings <= there else line.name] = None
+    return f"{command} --cells {','.join(names)}"
 
 
 def describe_scale(answer: Answer) -> str:
@@ -116,6 +123,11 @@ def build_table(view: View, answer: Answer) -> Table | None:
             return tables.planning_table(lines)
         case "dims_table":
             return tables.dims_table(lines)
+        case "latents_table":
+            assert view.event is not None
+            return tables.latents_table(lines, view.event, view.example)
+        case "frames_table":
+            return tables.frames_table(lines)
         case "agent_table":
             return tables.agent_table(lines)
     return None
@@ -173,6 +185,7 @@ def build_illustration(id: str, directory: Path) -> ReportSection:
         id=id,
         anchor=stem,
         title=f"{entry.title} ({entry.artefact})",
+        world="Drawings",
         question="",
         claims=(),
         scale="Drawn from this code; there are no runs behind it.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
+from gatel0rd.paper.aggregates import performance_profile, stratified_bootstrap
 from gatel0rd.paper.records import Line
 from gatel0rd.worlds import registry
 from gatel0rd.worlds.metrics import Curve
@@ -24,7 +25,9 @@ COLORS = {
     "gru": "#6f9a3e",
     "elman": "#8569b0",
     "clockwork": "#b5772c",
+    "none": "#7f7f7f",
 }
+"""Of cells, and of the agent without a memory."""
 EXTRA_COLORS = ("#2f6fa7", "#6f9a3e", "#8569b0", "#b5772c", "#4d4d4d")
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -107,7 +110,7 @@ def color_of(line: Line, lines: Sequence[Line]) -> str:
     """A network's own colour, also for its dashed variants; further variants get one that no other network has."""
     same_cell = [other for other in lines if other.cell == line.cell and not other.dashed]
     if line.dashed or line is same_cell[0]:
-        return COLORS[line.cell]
+        return COLORS.get(line.name, COLORS[line.cell])
     taken = {COLORS[other.cell] for other in lines}
     free = [color for color in EXTRA_COLORS if color not in taken]
     return free[(same_cell.index(line) - 1) % len(free)]
@@ -115,12 +118,11 @@ def color_of(line: Line, lines: Sequence[Line]) -> str:
 
 @styled
 def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log: bool = True) -> Figure:
-    """Mean over seeds with a shaded standard deviation, over epochs or frames."""
+    """Mean over seeds with a shaded standard deviation, over epochs; of agents with every seed, over frames."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
     agents = any(record.kind == "agent" for line in lines for record in line.records)
-    rate = shown.measure == "success"
     for line in lines:
         curve = line.curve(shown)
         if curve is None:
@@ -133,20 +135,29 @@ def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log:
         seeds = max(summary.seeds for summary in summaries)
         label = f"{line.label} ({seeds} seed{'s' if seeds > 1 else ''})"
         axes.plot(epochs, mean, "--" if line.dashed else "-", color=color, linewidth=1.6, label=label)
-        if seeds > 1:
-            low, high = mean - deviation, mean + deviation
-            if log:
-                low = np.maximum(low, mean.min() / 3)
-            elif rate:
-                low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
-            axes.fill_between(epochs, low, high, color=color, alpha=0.18, linewidth=0)
+        if agents and seeds > 1:
+            for own in (points for record in line.records if (points := record.curve(shown)) is not None):
+                axes.plot(np.array(own[0]) / 1e6, own[1], color=color, linewidth=0.6, alpha=0.45)
+        elif seeds > 1:
+            low = np.maximum(mean - deviation, mean.min() / 3) if log else mean - deviation
+            axes.fill_between(epochs, low, mean + deviation, color=color, alpha=0.18, linewidth=0)
     if axes.has_data():
         axes.set_yscale("log" if log else "linear")
         axes.legend(fontsize=7.5)
-    if rate:
+        if log:
+            leave_out_start(axes)
+    if shown.measure == "success":
         axes.set_ylim(-0.03, 1.03)
     axes.set(title=title, xlabel="million frames" if agents else "epoch", ylabel=ylabel)
     return figure
+
+
+def leave_out_start(axes: Axes) -> None:
+    """Limits of a logarithmic axis by what comes after epoch 0: untrained networks would take most of its height."""
+    points = np.concatenate([np.asarray(curve.get_xydata(), dtype=float) for curve in axes.lines])  # [K, 2]
+    later = points[points[:, 0] > 0, 1]
+    if later.size and later.min() > 0:
+        axes.set_ylim(later.min() / 1.5, later.max() * 1.5)
 
 
 @styled
@@ -220,6 +231,30 @@ def planning(lines: Sequence[Line], *, title: str) -> Figure:
     if axes.has_data():
         figure.legend(loc="outside lower center", ncols=2, fontsize=6)  # curves leave no room inside
     axes.set(title=title, xlabel="epoch", ylabel="success rate", ylim=(-0.03, 1.03))
+    return figure
+
+
+@styled
+def profiles(
+    panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], labels: Mapping[str, str], *, xlabel: str
+) -> Figure:
+    """Performance profiles, a panel per kind of score: network -> scores [tasks, seeds]."""
+    import matplotlib.pyplot as plt
+
+    thresholds = np.linspace(0, 1, 101)
+    figure, grid = plt.subplots(
+        1, len(panels), figsize=(3.9 * len(panels), 3.0), sharey=True, squeeze=False, layout="constrained"
+    )
+    for axes, (title, scores) in zip(grid[0], panels.items(), strict=True):
+        for name, own in scores.items():
+            statistic = functools.partial(performance_profile, thresholds=thresholds)
+            low, high = np.quantile(stratified_bootstrap(statistic, own), [0.025, 0.975], axis=0)
+            rows = [np.array(row) for row in own]
+            axes.plot(thresholds, statistic(rows), color=COLORS[name], linewidth=1.6, label=labels[name])
+            axes.fill_between(thresholds, low, high, color=COLORS[name], alpha=0.15, linewidth=0)
+        axes.set(title=title, xlabel=xlabel, ylim=(-0.03, 1.03))
+    grid[0][0].set_ylabel("share of runs above τ")
+    grid[0][0].legend(fontsize=7.5)
     return figure
 
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gatel0rd.paper.claims import VERDICTS, Finding, Verdict, judge
+from gatel0rd.paper.claims import DECIDED, VERDICTS, Finding, Verdict, judge
 from gatel0rd.paper.plan import find
 from gatel0rd.paper.records import Line, Record
 from gatel0rd.paper.report.select import Answer, select_answers, select_lines
 from gatel0rd.worlds.claims import Of
 from gatel0rd.worlds.experiments import Question
 
-PREFERENCE: tuple[tuple[Verdict, ...], ...] = (("holds", "does not hold"), ("not enough seeds",), ("not run",))
+PREFERENCE: tuple[tuple[Verdict, ...], ...] = (
+    DECIDED,
+    ("not enough seeds",),
+    ("not measured",),
+    ("networks missing",),
+    ("not run",),
+)
 """A verdict that is decided is preferred to one that lacks seeds, and that to none, whatever the scale."""
+TESTED: tuple[Verdict, ...] = (*DECIDED, "not enough seeds")
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,7 @@ class Judged:
         artefacts: the paper's names of the figures and tables that show it.
         scale: seeds and share of the paper's scale, in words.
         anchor: the section with the details; empty if there is none.
+        size: share of the paper's scale, and the preset if it is not the text's.
     """
 
     world: str
@@ -34,6 +42,13 @@ class Judged:
     finding: Finding
     scale: str
     anchor: str = ""
+    size: str = ""
+
+    @property
+    def short_scale(self) -> str:
+        """Seeds and scale in as few words as possible."""
+        seeds = f"{self.finding.seeds} seed{'s' * (self.finding.seeds != 1)}"
+        return f"{seeds}, {self.size.replace(' of the steps', '')}" if self.size else seeds
 
 
 def judge_answer(answer: Answer, records: Sequence[Record]) -> list[Judged]:
@@ -48,7 +63,8 @@ def judge_answer(answer: Answer, records: Sequence[Record]) -> list[Judged]:
     judged = []
     for claim in experiment.claims:
         finding = judge(claim, find_line, paper_seeds=experiment.seeds)
-        where = f"{finding.seeds} of {experiment.seeds} seeds, {share_words(answer.records)}"
+        preset = "" if answer.scale.preset == "text" else f", {answer.scale.preset}"
+        size = share_words(answer.records) + preset
         judged.append(
             Judged(
                 world=experiment.scenario.title,
@@ -56,8 +72,9 @@ def judge_answer(answer: Answer, records: Sequence[Record]) -> list[Judged]:
                 artefacts=", ".join(experiment.artefacts),
                 words=claim.words,
                 finding=finding,
-                scale=where if answer.scale.preset == "text" else f"{where}, {answer.scale.preset}",
+                scale=f"{finding.seeds} of {experiment.seeds} seeds, {size}" if finding.seeds else size,
                 anchor=answer.anchor,
+                size=size,
             )
         )
     return judged
@@ -75,8 +92,7 @@ def judge_all(chosen: Sequence[Question], records: Sequence[Record]) -> list[Jud
             place = ", ".join(experiment.artefacts)
             missing = Finding("not run", "", 0)
             nothing = Judged(experiment.scenario.title, experiment.id, place, claim.words, missing, "–")
-            run = [row for row in tested if row.finding.verdict != "not run"]
-            judged += run or tested[:1] or [nothing]
+            judged += [row for row in tested if row.finding.verdict in TESTED] or [prefer([*tested, nothing])]
     return judged
 
 

@@ -11,8 +11,10 @@ from gatel0rd.files import write_atomically
 from gatel0rd.paper.plan import experiments, find
 from gatel0rd.paper.records import Record, load_records
 from gatel0rd.paper.report.build import build_illustration, build_section, with_small_pictures
+from gatel0rd.paper.report.front import verdicts_markdown
 from gatel0rd.paper.report.judge import Judged, judge_all
-from gatel0rd.paper.report.page import ReportSection, page, verdicts_markdown
+from gatel0rd.paper.report.overall import build_overall
+from gatel0rd.paper.report.page import ReportSection, page
 from gatel0rd.paper.report.select import Answer, select_answers
 from gatel0rd.worlds.experiments import Question
 
@@ -66,7 +68,8 @@ def make_report(
         if ids:
             raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
         raise ValueError("the records hold nothing to compare yet; name an experiment to see it anyway")
-    sections = [build_section(answer, records, out / "figures") for answer in answers]
+    sections = build_overall(answers, out / "figures")
+    sections += [build_section(answer, records, out / "figures") for answer in answers]
     judged = unlink_missing(judge_all(chosen, records), sections)
     sections += build_guided(guided)
     sections += [build_illustration(id, out / "figures") for id in illustrated]

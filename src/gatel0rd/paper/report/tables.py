@@ -6,9 +6,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from gatel0rd.paper.bootstrap import censored_median
 from gatel0rd.paper.records import Line, Summary, summarise, wilson
 from gatel0rd.tables import Table
-from gatel0rd.worlds.metrics import FinalValue, GatingRate, Metric, short_name
+from gatel0rd.worlds.metrics import (
+    ChangedDimensions,
+    FinalValue,
+    FramesToSuccess,
+    GatingRate,
+    LatentChange,
+    LatentMeasure,
+    Metric,
+    short_name,
+)
 
 
 class Published(Protocol):
@@ -145,6 +155,32 @@ def dims_table(lines: Sequence[Line], most: int = 5) -> Table:
     return Table(["network", *map(str, range(most)), f"{most} or more"], rows)
 
 
+LATENT_COLUMNS: dict[tuple[LatentMeasure, bool], str] = {
+    ("dimensions", True): "with {}: dimensions that change (median)",
+    ("dimensions_near_event", True): "of them within 3 steps of it (median)",
+    ("changed_share", True): "with {}: share of the state that changes per step",
+    ("unchanged", False): "without {}: sequences in which nothing changes",
+    ("changed_share", False): "without {}: share of the state that changes per step",
+}
+
+
+def latents_table(lines: Sequence[Line], event: str, example: str | None) -> Table:
+    """How latent states change, free-running, over all test sequences with an event and without it.
+
+    The last column is the one sequence that the figure shows.
+    """
+    metrics = {LatentChange(measure, event, happens): text for (measure, happens), text in LATENT_COLUMNS.items()}
+    found = {metric: [line.summary(metric) for line in lines] for metric in metrics}
+    shown = [metric for metric, values in found.items() if metric.happens or any(values)]
+    rows = [[line.label, *(plus_minus(found[metric][k]) for metric in shown)] for k, line in enumerate(lines)]
+    header = ["network", *(metrics[metric].format(event) for metric in shown)]
+    if example is not None:
+        header.append(f"dimensions that change in the example ({example})")
+        for row, line in zip(rows, lines, strict=True):
+            row.append(plus_minus(line.summary(ChangedDimensions(example))))
+    return Table(header, rows)
+
+
 def planning_table(lines: Sequence[Line]) -> Table:
     """Success rates after training: every seed with the 95 % interval of its episodes, and their mean."""
     rows = []
@@ -218,6 +254,32 @@ def agent_table(lines: Sequence[Line]) -> Table:
         cells = [f for pair in zip(map(percentage, rates), map(plus_minus, rewards), strict=True) for f in pair]
         rows.append([line.label, *cells])
     return Table(header, rows)
+
+
+def frames_table(lines: Sequence[Line]) -> Table:
+    """How much experience agents need: a run that never comes to 95 % counts as later than its end (censored)."""
+    rows = []
+    for line in lines:
+        values = line.read(FramesToSuccess())
+        end = max(record.length for record in line.records)
+        every = ", ".join(format_frames(value, end) for value in values) or "–"
+        rows.append([line.label, *describe_frames(values, end), every])
+    return Table(["memory", "runs that come to it", "median, million frames", "every seed"], rows)
+
+
+def describe_frames(values: Sequence[float], end: float) -> tuple[str, str]:
+    """How many runs succeed, and the median number of frames that they need, with its 95 % interval."""
+    if not values:
+        return "–", "–"
+    middle, sure = censored_median(values)
+    text = format_frames(middle, end)
+    text += "" if sure is None else f" ({format_frames(sure[0], end)} to {format_frames(sure[1], end)})"
+    return f"{sum(map(math.isfinite, values))} of {len(values)}", text
+
+
+def format_frames(frames: float, end: float) -> str:
+    """Millions; of a run that ended before, that it takes more than its length."""
+    return f"{frames / 1e6:.2f}" if math.isfinite(frames) else f"more than {end / 1e6:.3g}"
 
 
 def percentage(summary: Summary | None) -> str:

@@ -31,6 +31,7 @@ class BilliardBallWorld(World):
     observation_names = ("ball_x", "ball_y")
     things = (Thing("ball", (0, 1)),)
     boundaries = ("cushion contact", "drop")
+    memory_event = "cushion contact"
     steering = Steering(
         help="Click to place the ball; drag to shoot it in that direction.",
         waiting="The ball waits.",

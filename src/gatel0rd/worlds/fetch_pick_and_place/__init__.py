@@ -38,6 +38,7 @@ class FetchWorld(World):
     action_names = ("pull_x", "pull_y", "pull_z", "fingers")
     things = (Thing("gripper", (0, 1, 2)), Thing("object", (3, 4, 5)))
     boundaries: tuple[str, ...] = ("grasp",)
+    memory_event = "grasp"
 
     @property
     def scenario(self) -> Scenario:

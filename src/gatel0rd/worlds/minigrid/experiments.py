@@ -64,6 +64,7 @@ def _task(
         views=(
             View(kind="curves", title="Success rate", artefact=figures[0], curve=SUCCESS),
             View(kind="curves", title="Mean reward", artefact=figures[1], curve=Curve("return")),
+            View(kind="frames_table", title="Frames until 95 % of the episodes succeed", artefact=figures[0]),
             View(kind="agent_table", title="After training", artefact=figures[0]),
         ),
     )

@@ -34,6 +34,7 @@ class RobotRemoteControlWorld(World):
     things = (Thing("agent", (0, 1)), Thing("robot", (2, 3)))
     boundaries = ("control",)
     exact_event = "control"
+    memory_event = "control"
     steering = Steering(
         help="The arrow keys move the agent; reach the computer, then drive the robot to the goal.",
         waiting="The agent waits.",

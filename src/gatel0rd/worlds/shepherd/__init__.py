@@ -33,6 +33,7 @@ class ShepherdWorld(World):
     action_names = ("move_x", "move_y", "grasp")
     things = (Thing("agent", (0, 1)), Thing("cage", (2, 3)), Thing("sheep", (4, 5)))
     boundaries = ("sheep hidden", "gate opened", "cage grasped", "cage dropped", "sheep caught")
+    memory_event = "sheep hidden"
     steering = Steering(
         help="The arrow keys move the agent, space takes or puts down the cage, and a full stop waits one step.",
         waiting="The agent waits.",
