@@ -8,8 +8,9 @@ import pytest
 from gatel0rd.paper.bootstrap import interval, resampled
 from gatel0rd.paper.claims import judge
 from gatel0rd.paper.records import Line, Record
+from gatel0rd.paper.report.front import verdict_table
 from gatel0rd.paper.report.judge import Judged, count_verdicts
-from gatel0rd.paper.report.page import page, verdict_table
+from gatel0rd.paper.report.page import page
 from gatel0rd.worlds.claims import Claim, Less, Of, Times, best_rate, loss_rises_and_falls, lowest, similar
 from gatel0rd.worlds.metrics import (
     TEST_ERROR,
@@ -57,7 +58,8 @@ A_BELOW_B = Claim(words="a is below b.", tests=lowest("a", ("a", "b"), TEST_ERRO
         ((1, 2, 3), (2, 3, 1.5), 3, "does not hold"),  # as many seeds as in the paper, and still not clear
         ((1, 1.1), (2, 2.1), 20, "not enough seeds"),  # however clear
         ((1, 1.1), (2, 2.1), 2, "holds"),  # the paper had no more
-        ((1, 1.1, 0.9), (), 20, "not run"),
+        ((1, 1.1, 0.9), (), 20, "networks missing"),
+        ((), (), 20, "not run"),
     ],
 )
 def test_verdicts(a, b, seeds, verdict):
@@ -188,7 +190,14 @@ def test_the_page_begins_with_verdicts():
             "3",
         ),
     ]
-    assert count_verdicts(judged) == {"holds": 1, "does not hold": 0, "not enough seeds": 0, "not run": 1}
+    assert count_verdicts(judged) == {
+        "holds": 1,
+        "does not hold": 0,
+        "not enough seeds": 0,
+        "not measured": 0,
+        "networks missing": 0,
+        "not run": 1,
+    }
     text = page("t", ["i"], judged, [], "f")
     assert "it &lt;works&gt;." in text and '<a href="#w-one"' in text and "<b>1</b><span>hold" in text
     assert text.index("Fig. 1a") < text.index("Every claim")

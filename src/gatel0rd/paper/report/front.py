@@ -18,6 +18,15 @@ RULE = (
 )
 
 
+SINGULAR: dict[Verdict, str] = {
+    "not enough seeds": "lacks seeds",
+    "not measured": "was not measured",
+    "networks missing": "lacks networks",
+    "not run": "was not run",
+}
+"""What to say of one claim that is undecided."""
+
+
 def dot(verdict: Verdict, words: str = "") -> str:
     """A coloured dot that says the verdict, and on what, when the mouse is over it."""
     title = html.escape(f"{verdict}: {words}" if words else verdict)
@@ -50,7 +59,11 @@ def describe_world(judged: Sequence[Judged]) -> str:
         sentence += f", with {spread} seeds"
     else:
         sentence = f"None of {len(judged)} verdicts is decided"
-    gaps = [f"{counts[verdict]} {words}" for verdict, words in list(VERDICTS.items())[2:] if counts[verdict]]
+    gaps = [
+        f"{counts[verdict]} {SINGULAR[verdict] if counts[verdict] == 1 else words}"
+        for verdict, words in VERDICTS.items()
+        if counts[verdict] and verdict in SINGULAR
+    ]
     return f"{sentence}; {', '.join(gaps)}." if gaps else f"{sentence}."
 
 
@@ -91,7 +104,8 @@ def draw_claims(judged: Sequence[Judged]) -> str:
     others = [claim for claim in judged if not claim.finding.decided]
     text = f'<section id="claims"><h2>Every claim</h2><p class="note">{RULE}</p>'
     text += f"<h3>Decided ({len(decided)})</h3>{_claims_table(decided)}" if decided else ""
-    text += f"<h3>Undecided ({len(others)})</h3>{_claims_table(others)}" if others else ""
+    if others:
+        text += f"<details><summary>Undecided ({len(others)})</summary>{_claims_table(others)}</details>"
     return f"{text}</section>"
 
 

@@ -85,7 +85,8 @@ def judge_all(chosen: Sequence[Question], records: Sequence[Record]) -> list[Jud
     judged: list[Judged] = []
     for experiment in chosen:
         by_preset: dict[str, list[list[Judged]]] = {}
-        for answer in select_answers([experiment], records, named=True):  # the largest scale first
+        answers = select_answers([experiment], records, named=True)  # the largest scale first
+        for answer in sorted(answers, key=lambda answer: answer.scale.preset != "text"):
             by_preset.setdefault(answer.scale.preset, []).append(judge_answer(answer, records))
         for number, claim in enumerate(experiment.claims):
             tested = [prefer([rows[number] for rows in scales]) for scales in by_preset.values()]

@@ -109,7 +109,7 @@ def introduce(chosen: Sequence[Question], answers: Sequence[Answer], records: Se
     """The paragraphs at the top of the page."""
     paragraphs = [
         "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
-        "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs beside the paper's numbers."
+        "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs compared with the paper's numbers."
     ]
     if answers:
         paragraphs.append(

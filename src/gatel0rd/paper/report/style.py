@@ -44,11 +44,11 @@ footer { padding: 24px 0 48px; }
 .board p { margin: 0 0 6px; }
 .board .chips { display: flex; flex-wrap: wrap; gap: 5px; grid-column: 2; }
 .board .open { margin-top: 5px; align-items: baseline; }
-.board .open, .board .open a { color: var(--soft); font-size: 12px; }
-.board .open a { padding: 0 6px; background: none; }
 .board .chips a { color: var(--ink); text-decoration: none; background: white; border: 1px solid var(--line);
   border-radius: 5px; padding: 2px 9px; font-size: 13px; }
 .board .chips a small { color: var(--soft); margin-left: 6px; font-size: 12px; }
+.board .open, .board .chips.open a { color: var(--soft); font-size: 12px; }
+.board .chips.open a { padding: 0 5px; background: none; border-color: transparent; }
 .board .chips a:hover { border-color: var(--soft); }
 i.dot { display: inline-block; width: 10px; height: 10px; border-radius: 50%; margin-left: 5px; }
 .holds { background: #2e8b57; } .does-not-hold { background: #c0392b; }
@@ -65,6 +65,7 @@ i.dot { display: inline-block; width: 10px; height: 10px; border-radius: 50%; ma
 details.scale { margin: 14px 0; border: 1px solid var(--line); border-radius: 6px; padding: 4px 14px; }
 details.scale > summary { cursor: pointer; font: 14px/1.8 system-ui, sans-serif; color: var(--soft); }
 summary { cursor: pointer; }
+#claims > details > summary { font: 600 15px/1.4 system-ui, sans-serif; margin: 22px 0 6px; }
 @media (max-width: 700px) {
   main, header > div, .bar > div { padding-left: 14px; padding-right: 14px; }
   .board > div { grid-template-columns: 1fr; } .board .chips { grid-column: 1; }

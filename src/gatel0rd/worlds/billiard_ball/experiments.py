@@ -255,7 +255,7 @@ EXPERIMENTS = (
             View(
                 kind="latents_table",
                 title="Changes of the latent state over the whole test set",
-                artefact="Fig. 7b",
+                artefact="Fig. 7b, Fig. 16b",
                 event="cushion contact",
                 example="two contacts",
             ),

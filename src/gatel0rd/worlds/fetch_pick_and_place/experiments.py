@@ -153,15 +153,15 @@ EXPERIMENTS = (
         policy="grasps",
         variants=FOUR,
         views=(
+            View(kind="latents", title="Example 1", artefact="Fig. 7c", example="late grasp"),
+            View(kind="latents", title="Example 2", artefact="Fig. 23", example="early grasp"),
             View(
                 kind="latents_table",
                 title="Changes of the latent state over the whole test set",
-                artefact="Fig. 7c",
+                artefact="Fig. 23",
                 event="grasp",
                 example="late grasp",
             ),
-            View(kind="latents", title="Example 1", artefact="Fig. 7c", example="late grasp"),
-            View(kind="latents", title="Example 2", artefact="Fig. 23", example="early grasp"),
         ),
     ),
     Experiment(

@@ -225,15 +225,15 @@ EXPERIMENTS = (
         policy="time",
         variants=(GATEL0RD, GRU, LSTM),
         views=(
+            View(kind="latents", title="With control", artefact="Fig. 4d, Fig. 21a", example="control"),
+            View(kind="latents", title="Without control", artefact="Fig. 21b", example="no control"),
             View(
                 kind="latents_table",
                 title="Changes of the latent state over the whole test set",
-                artefact="Fig. 21a",
+                artefact="Fig. 21b",
                 event="control",
                 example="control",
             ),
-            View(kind="latents", title="With control", artefact="Fig. 4d, Fig. 21a", example="control"),
-            View(kind="latents", title="Without control", artefact="Fig. 21b", example="no control"),
         ),
     ),
     Experiment(

@@ -131,6 +131,8 @@ EXPERIMENTS = (
         policy="random",
         variants=FOUR[:3],
         views=(
+            View(kind="latents", title="Sheep caught", artefact="Sec. 6.3", example="caught"),
+            View(kind="latents", title="Gate stays closed", artefact="Sec. 6.3", example="gate closed"),
             View(
                 kind="latents_table",
                 title="Changes of the latent state over the whole test set",
@@ -138,8 +140,6 @@ EXPERIMENTS = (
                 event="sheep hidden",
                 example="caught",
             ),
-            View(kind="latents", title="Sheep caught", artefact="Sec. 6.3", example="caught"),
-            View(kind="latents", title="Gate stays closed", artefact="Sec. 6.3", example="gate closed"),
         ),
     ),
     Experiment(

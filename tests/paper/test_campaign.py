@@ -1,0 +1,124 @@
+"""The campaign's list of runs: every line is a command that exists, and decides something when it is done."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gatel0rd.cli.options import parse_numbers
+from gatel0rd.paper.bootstrap import FEWEST_SEEDS
+from gatel0rd.paper.plan import experiments, find, plan, plan_run
+from gatel0rd.paper.profiles import PROFILES
+from gatel0rd.paper.records import Record, load_records
+from gatel0rd.paper.run import Run, Scale
+from gatel0rd.worlds.claims import Claim
+from gatel0rd.worlds.experiments import Question
+from gatel0rd.worlds.metrics import PlanningSuccess
+
+ROOT = Path(__file__).parents[2]
+LINES = [
+    tuple(part.strip() for part in line.split("|"))
+    for line in (ROOT / "results" / "campaign.txt").read_text().splitlines()
+    if line.strip() and not line.startswith("#")
+]
+"""Group, hours, words for `gatel0rd run`, purpose."""
+ALONE = ("--cells none", "--seeds 0")
+"""What decides nothing by itself: the row without memory, and a single seed at full length for comparison."""
+
+
+def plan_line(words: str) -> tuple[Question, list[Run]]:
+    """What `gatel0rd run` would do."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("id")
+    for name in ("profile", "seeds", "cells", "preset"):
+        parser.add_argument(f"--{name}")
+    for name in ("epochs", "frames"):
+        parser.add_argument(f"--{name}", type=int)
+    given = vars(parser.parse_args(shlex.split(words)))
+    experiment = find(given.pop("id"))
+    options = {name: value for name, value in given.items() if value is not None}
+    options["seeds"] = parse_numbers(options["seeds"])
+    if "cells" in options:
+        options["cells"] = options["cells"].split(",")
+    return experiment, plan(experiment, **options)
+
+
+class Finished:
+    """Which seeds there are of which runs, and with which models was planned."""
+
+    def __init__(self) -> None:
+        self.seeds: dict[str, set[int]] = {}
+        self.planned: dict[str, set[int]] = {}
+        self.scales: dict[str, set[Scale]] = {}
+
+    def add(self, source: Run | Record, scenario: str, planned: bool) -> None:
+        self.seeds.setdefault(source.group, set()).add(source.seed)
+        self.scales.setdefault(scenario, set()).add(source.scale)
+        if planned:
+            self.planned.setdefault(source.group, set()).add(source.seed)
+
+    def seeds_of(self, claim: Claim, experiment: Question, scale: Scale) -> dict[str, int]:
+        """Runs that the claim is about -> how many seeds there are of them at a scale."""
+        found = {}
+        for number in (number for test in claim.tests for number in test.numbers):
+            asked = experiment if number.experiment is None else find(number.experiment)
+            variant = next(variant for variant in asked.variants if variant.name == number.variant)
+            profile = PROFILES[scale.profile]
+            run = plan_run(asked, variant, seed=0, profile=profile, preset=scale.preset, length=scale.length)
+            source = self.planned if isinstance(number.metric, PlanningSuccess) else self.seeds
+            found[run.group] = len(source.get(run.group, ()))
+        return found
+
+    def decidable(self) -> Iterator[tuple[Question, Claim, Scale, dict[str, int]]]:
+        """Every claim and scale with enough seeds for a verdict, and the runs behind it with their number of seeds."""
+        for experiment in experiments().values():
+            for scale in self.scales.get(experiment.scenario.name, ()):
+                for claim in experiment.claims if scale.preset in experiment.presets else ():
+                    seeds = self.seeds_of(claim, experiment, scale)
+                    if min(seeds.values()) >= min(FEWEST_SEEDS, experiment.seeds):
+                        yield experiment, claim, scale, seeds
+
+
+def finished(lines: Iterable[str]) -> Finished:
+    """The committed records, and what these lines of the list would add to them."""
+    found = Finished()
+    for record in load_records([ROOT / "results"]):
+        found.add(record, record.run["scenario"], "planning" in record.content)
+    for words in lines:
+        experiment, runs = plan_line(words)
+        for run in runs:
+            found.add(run, run.scenario, experiment.plans)
+    return found
+
+
+@pytest.fixture(scope="module")
+def deciding():
+    """The runs behind all verdicts that there can be when the whole list is done."""
+    whole = finished(words for _, _, words, _ in LINES)
+    return {group for _, _, _, seeds in whole.decidable() for group in seeds}
+
+
+@pytest.mark.parametrize("words", [words for _, _, words, _ in LINES])
+def test_every_line_is_a_command_that_helps_to_decide_a_claim(words, deciding):
+    _, runs = plan_line(words)
+    assert {run.group for run in runs} & deciding or words.endswith(ALONE)
+
+
+def test_the_groups_a_to_f_give_most_claims_enough_seeds():
+    done = finished(words for group, _, words, _ in LINES if group in "abcdef")
+    counts: dict[tuple[str, str, str], int] = {}
+    for experiment, claim, scale, seeds in done.decidable():
+        key = (experiment.id, claim.words, scale.preset)
+        counts[key] = max(min(seeds.values()), counts.get(key, 0))
+    assert len(counts) >= 80 and sum(seeds >= FEWEST_SEEDS for seeds in counts.values()) >= 79
+    for key in (
+        ("rrc/generalization", "GateL0RD has the lowest test error.", "reference"),
+        ("shepherd/planning", "Only GateL0RD solves the task with a mean success rate above 50 %.", "text"),
+        ("billiard/sparsity", "λ = 0.001 has the lowest error.", "text"),
+        ("rrc/latents", "GRU and LSTM change their latent states all the time, also without control.", "text"),
+    ):
+        assert counts[key] >= FEWEST_SEEDS
