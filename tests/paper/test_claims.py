@@ -8,10 +8,20 @@ import pytest
 from gatel0rd.paper.bootstrap import interval, resampled
 from gatel0rd.paper.claims import judge
 from gatel0rd.paper.records import Line, Record
-from gatel0rd.paper.report.front import verdict_table
+from gatel0rd.paper.report.front import describe_world, shorten_artefacts, verdict_table
 from gatel0rd.paper.report.judge import Judged, count_verdicts
 from gatel0rd.paper.report.page import page
-from gatel0rd.worlds.claims import Claim, Less, Of, Times, best_rate, loss_rises_and_falls, lowest, similar
+from gatel0rd.worlds.claims import (
+    Claim,
+    Less,
+    Of,
+    Times,
+    best_rate,
+    changes_dimensions,
+    loss_rises_and_falls,
+    lowest,
+    similar,
+)
 from gatel0rd.worlds.metrics import (
     TEST_ERROR,
     ChangedDimensions,
@@ -22,6 +32,7 @@ from gatel0rd.worlds.metrics import (
     EventMatch,
     FinalValue,
     GatingRate,
+    LatentChange,
     LossStretch,
     PlanningSuccess,
 )
@@ -65,6 +76,35 @@ A_BELOW_B = Claim(words="a is below b.", tests=lowest("a", ("a", "b"), TEST_ERRO
 def test_verdicts(a, b, seeds, verdict):
     found = judge(A_BELOW_B, finder(line("a", *a), line("b", *b)), paper_seeds=seeds)
     assert (found.verdict, found.seeds) == (verdict, min(len(a), len(b)))
+
+
+def test_records_without_a_measure_are_no_missing_networks():
+    claim = Claim(words="w.", tests=changes_dimensions("a", "control", 1, 1))
+    bare = judge(claim, finder(line("a", 1, 2, 3)), paper_seeds=20)
+    assert (bare.verdict, bare.seeds, bare.decided) == ("not measured", 0, False)
+    assert "A was not measured" in bare.evidence
+    found = {"dimensions": 1.0, "dimensions_near_event": 1.0, "unchanged": 0.0}
+    measures = {"latents": {"control": {"with": found, "without": found | {"unchanged": 0.75}}}}
+    full = Line("a", "A", "a", [record(seed, 1, measures=measures) for seed in range(3)])
+    assert judge(claim, finder(full), paper_seeds=20).verdict == "holds"
+    still = LatentChange("unchanged", "control", happens=False)
+    assert still.read(full.records[0]) == 0.75
+    assert still.words == "share of the test sequences without control in which nothing changes"
+    assert LatentChange("unchanged", "grasp").read(full.records[0]) is None
+    other = measures | {"latents": {"control": {"with": found | {"dimensions": 2.0}}}}
+    more = Line("a", "A", "a", [record(seed, 1, measures=other) for seed in range(3)])
+    assert judge(claim, finder(more), paper_seeds=20).verdict == "does not hold"
+
+
+def test_what_is_tested_is_said_in_words():
+    tests = (
+        *lowest("a", ("b",), TEST_ERROR),
+        Less(Of("a", TEST_ERROR), Times(0.5, Of("b", TEST_ERROR, "w/other"))),
+        Less(0.8, Of("a", GatingRate("hits"))),
+        Less(Of("a", GatingRate("hits")), Times(1.0, Of("b", GatingRate("hits")), more=0.05)),
+    )
+    found = judge(Claim(words="w.", tests=tests), finder(line("a", 1)), paper_seeds=2)
+    assert found.tested == "test error: A < b, A < 0.5 × b of w/other; hits: 0.8 < A, A < b + 0.05"
 
 
 def test_one_inequality_that_fails_decides():
@@ -176,6 +216,10 @@ def test_the_bootstrap_is_repeatable_and_covers():
     assert 0.87 < inside / 200 < 0.98
 
 
+def test_artefacts_are_shortened():
+    assert shorten_artefacts("Fig. 3c, Fig. 3d, Table 2, Suppl. D.1") == "Fig. 3c, 3d, Table 2, Suppl. D.1"
+
+
 def test_the_page_begins_with_verdicts():
     judged = [
         Judged(
@@ -198,7 +242,9 @@ def test_the_page_begins_with_verdicts():
         "networks missing": 0,
         "not run": 1,
     }
+    assert describe_world(judged) == "Of 2 verdicts 1 holds and 0 do not, with 3 seeds; 1 was not run."
     text = page("t", ["i"], judged, [], "f")
+    assert "Decided (1)" in text and text.index("Decided (1)") < text.index("Undecided (1)")
     assert "it &lt;works&gt;." in text and '<a href="#w-one"' in text and "<b>1</b><span>hold" in text
     assert text.index("Fig. 1a") < text.index("Every claim")
     assert verdict_table(judged).rows[1] == [

@@ -66,6 +66,57 @@ def test_nothing_open_has_no_precision_and_no_event_has_no_recall():
     assert other["recall"] is None and other["precision"] == 0
 
 
+def test_changes_of_latent_states_are_counted_in_sequences_with_and_without_an_event():
+    """Four sequences of eight inputs and three dimensions; the first two have the event, the last one is over."""
+    changed = np.zeros((5, 8, 3), dtype=bool)
+    changed[0, 4, 0] = changed[0, 7, 1] = True  # one dimension at the event at 3, another one four steps after it
+    changed[1, 0, 0] = changed[1, 1, :] = True  # all of them, at the event at 0
+    changed[2, 2, 2] = True
+    changed[4, 5, 0] = True  # after the end
+    event = np.stack([np.arange(9) == 3, np.arange(9) == 0, *np.zeros((3, 9), dtype=bool)])
+    counted = np.ones((5, 9), dtype=bool)
+    counted[4] = False
+    found = measures.latent_measures(changed, event, counted)
+    assert found["with"] == {
+        "sequences": 2,
+        "dimensions": 2.5,
+        "dimensions_near_event": 2.0,  # one and three
+        "unchanged": 0.0,
+        "changed_share": pytest.approx(5 / (2 * 7 * 3)),  # the change at the very first input has no step before it
+    }
+    assert found["without"] == {
+        "sequences": 2,
+        "dimensions": 0.5,
+        "dimensions_near_event": None,
+        "unchanged": 0.5,
+        "changed_share": pytest.approx(1 / (2 * 7 * 3)),
+    }
+    alone = measures.latent_measures(changed[:2], event[:2], counted[:2])["without"]
+    assert alone.pop("sequences") == 0 and set(alone.values()) == {None}
+
+
+@pytest.mark.parametrize("cell", ["gatel0rd", "gru"])
+def test_latent_states_change_where_gates_are_open_or_where_they_differ(cell):
+    recipe = DataRecipe(scenario="rrc", policy="time", split="test", sequences=5, steps=7)
+    generator = np.random.default_rng(0)
+    data = Dataset(
+        recipe=recipe,
+        observations=generator.uniform(-1, 1, (5, 7, 4)).astype(np.float32),
+        actions=generator.uniform(-1, 1, (5, 7, 2)).astype(np.float32),
+        strata=np.zeros(5, dtype=np.int64),
+        labels={"onset": np.array([2, -1, 4, -1, -1])},
+    )
+    config = WorldModelConfig(observation_size=4, action_size=2, cell=CellConfig(name=cell, hidden_size=3))
+    model = WorldModel(config).eval()
+    changed = measures.changed_dimensions(model, data)
+    (rollout,) = measures.rollouts(model, data, free=True)
+    differ = (rollout.latents[1:] != rollout.latents[:-1]).numpy().swapaxes(0, 1)  # [N, T-2, D]
+    assert changed.shape == (5, 6, 3) and np.array_equal(changed[:, 1:], differ)
+    found = measures.measure(recipe.scenario, model, {"test": data})["latents"]["control"]
+    assert (found["with"]["sequences"], found["without"]["sequences"]) == (2, 3)
+    assert found["without"]["changed_share"] == pytest.approx(differ[[1, 3, 4]].mean())
+
+
 class Remembers(SimpleNamespace):
     """A stand-in that predicts what it is told to, whatever is fed in."""
 

@@ -166,15 +166,16 @@ def latent_measures(
     ``dimensions``: how many dimensions ever change, and ``dimensions_near_event``: how many within :data:`NEAR` steps
     of the event, medians over sequences; ``unchanged``: share of the sequences in which nothing changes;
     ``changed_share``: share of the latent state that changes from a step to the next. None where there are no such
-    sequences.
+    sequences; one that is left out from its first input on counts nowhere.
 
     Shape: changed [N, T-1, D]; event [N, T]; counted [N, T], False where inputs are left out.
     """
     counted = counted[:, :-1]
     changed = changed & counted[:, :, None]
     near = changed & widen(event, NEAR)[:, :-1, None]
+    happens, something = event.any(axis=1), counted.any(axis=1)
     found = {}
-    for name, rows in (("with", event.any(axis=1)), ("without", ~event.any(axis=1))):
+    for name, rows in (("with", happens & something), ("without", ~happens & something)):
         dims = changed[rows].any(axis=1).sum(axis=1)  # [n]
         steps = int(counted[rows, 1:].sum())
         found[name] = {
