@@ -16,6 +16,7 @@ from gatel0rd.paper.records import load_records
 from gatel0rd.paper.report.front import verdicts_markdown
 from gatel0rd.paper.report.judge import Judged, count_words, judge_all
 from gatel0rd.paper.report.make import make_report
+from gatel0rd.paper.report.numbers import numbers_table
 from gatel0rd.worlds import registry
 
 DOCS = Path(__file__).parent
@@ -47,6 +48,11 @@ def verdicts_in_short(judged: Sequence[Judged]) -> str:
     ]
     head = ["| where | the paper's claim | verdict | seeds and scale |", "| --- | --- | --- | --- |"]
     return f"**{count_words(judged)}** Those that are decided:\n\n" + "\n".join(head + rows)
+
+
+def numbers_markdown() -> str:
+    """The numbers that the paper prints, with ours."""
+    return numbers_table(list(experiments().values()), load_records([RESULTS])).markdown()
 
 
 def experiments_page() -> str:
@@ -169,6 +175,7 @@ def main() -> None:
     judged = judge_all(list(experiments().values()), load_records([RESULTS]))
     fill(DOCS.parent / "README.md", "verdicts", verdicts_in_short(judged))
     fill(RESULTS / "README.md", "verdicts", verdicts_markdown(judged))
+    fill(RESULTS / "README.md", "numbers", numbers_markdown())
     for experiment, profile, view in PICTURES:
         picture = report / "figures" / f"{experiment}-{profile}-{view}.png"
         shutil.copy(picture, DOCS / "images" / f"{experiment}.png")

@@ -93,6 +93,7 @@ def test_the_verdicts_in_the_readmes_are_those_of_the_records():
     judged = judge_all(list(experiments().values()), load_records([ROOT / "results"]))
     assert generate["verdicts_in_short"](judged).strip() in (ROOT / "README.md").read_text(), "run `make docs`"
     assert verdicts_markdown(judged).strip() in (ROOT / "results" / "README.md").read_text(), "run `make docs`"
+    assert generate["numbers_markdown"]().strip() in (ROOT / "results" / "README.md").read_text(), "run `make docs`"
     assert generate["costs_table"]() in (ROOT / "docs" / "guides" / "cluster.md").read_text(), "run `make docs`"
 
 

@@ -96,6 +96,37 @@ def test_records_are_copied_elsewhere_and_the_source_is_left_alone(old, tmp_path
     assert written["planning"] == planned
 
 
+def test_a_record_that_was_planned_with_is_not_replaced_by_one_that_was_not(old, tmp_path):
+    migrate(old, tmp_path / "new")
+    path = tmp_path / "new" / RUNS["rrc"].directory_name / "record.json"
+    planned = json.loads(path.read_text()) | {"planning": {"epochs": [10], "success": [0.5]}, "wall_seconds": 1.0}
+    path.write_text(json.dumps(planned))
+    assert migrate(old, tmp_path / "new") == (0, 2) and json.loads(path.read_text()) == planned
+
+
+@pytest.mark.slow
+def test_measures_of_this_version_are_added_from_the_runs_model(tmp_path, monkeypatch):
+    (run,) = plan(find("rrc/gating"), profile="smoke", seeds=[0])
+    path = run.execute(tmp_path / "runs") / "record.json"
+    whole = json.loads(path.read_text())
+    assert whole["measures"]["latents"]["control"]["with"]["sequences"] > 0
+    old = whole | {"measures": {name: value for name, value in whole["measures"].items() if name != "latents"}}
+    path.write_text(json.dumps(old))
+    (tmp_path / "runs" / "alone").mkdir()  # a record without a model, of another seed
+    other = old | {"run": old["run"] | {"seed": 1}}
+    (tmp_path / "runs" / "alone" / "record.json").write_text(json.dumps(other))
+    assert migrate(tmp_path / "runs", tmp_path / "new", measure=True) == (2, 2)
+    written = tmp_path / "new" / run.directory_name / "record.json"
+    found = json.loads(written.read_text())
+    assert found["code"].pop("measured") == whole["code"]["commit"] and found == whole
+    assert json.loads((tmp_path / "new" / "alone" / "record.json").read_text()) == other
+    monkeypatch.setattr("gatel0rd.paper.execute.load_model", None)  # what was measured once is not measured again
+    assert migrate(tmp_path / "runs", tmp_path / "new", measure=True) == (0, 2)
+    monkeypatch.undo()
+    assert migrate(tmp_path / "runs", measure=True) == (1, 2)
+    assert json.loads(path.read_text()) == json.loads(written.read_text())
+
+
 def test_an_interrupted_migration_is_completed(old):
     (directory,) = old.glob("rrc/*")
     directory.rename(old / RUNS["rrc"].directory_name)  # and then the power failed

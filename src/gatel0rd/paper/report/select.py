@@ -41,7 +41,7 @@ class Answer:
 
 
 def select_answers(chosen: Sequence[Question], records: Sequence[Record], *, named: bool) -> list[Answer]:
-    """Every experiment at every scale for which there are records, the largest scale first.
+    """Every experiment at every scale for which there are records, the largest scale first, and the text's rules first.
 
     Experiments that were not asked for by name appear only if there is something to compare.
     """
@@ -55,7 +55,7 @@ def select_answers(chosen: Sequence[Question], records: Sequence[Record], *, nam
                 own.append(Answer(experiment, scale, lines))
         # two scales with the same records are one answer
         distinct = {frozenset(record.path for record in answer.records): answer for answer in own}
-        found += sorted(distinct.values(), key=lambda answer: -answer.size)
+        found += sorted(distinct.values(), key=lambda answer: (-answer.size, answer.scale.preset != "text"))
     return found
 
 

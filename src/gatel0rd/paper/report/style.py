@@ -24,12 +24,12 @@ h3 { font: 600 15px/1.4 system-ui, sans-serif; margin: 22px 0 6px; }
 code { background: #f2f0eb; padding: 2px 7px; border-radius: 4px; }
 .blocks { display: flex; flex-wrap: wrap; gap: 0 24px; align-items: flex-start; }
 .blocks > div { max-width: 100%; }
-figure { margin: 8px 0; background: white; border: 1px solid var(--line); border-radius: 6px; padding: 10px; }
+figure { margin: 8px 0; width: fit-content; max-width: 100%; background: white; border: 1px solid var(--line); border-radius: 6px; padding: 10px; }
 figure img { display: block; max-width: 100%; height: auto; }
-figcaption { color: var(--soft); font: 13px/1.4 system-ui, sans-serif; padding: 6px 4px 0; }
+figcaption { contain: inline-size; color: var(--soft); font: 13px/1.4 system-ui, sans-serif; padding: 6px 4px 0; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font: 14px/1.45 system-ui, sans-serif; background: white; margin: 6px 0; }
-th, td { border: 1px solid var(--line); padding: 6px 12px; text-align: right; white-space: nowrap; }
+th, td { border: 1px solid var(--line); padding: 6px 12px; text-align: right; min-width: 6.5em; }
 th:first-child, td:first-child { text-align: left; }
 th { background: #f6f4ef; font-weight: 600; }
 footer { padding: 24px 0 48px; }

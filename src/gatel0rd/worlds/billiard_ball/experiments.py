@@ -104,7 +104,7 @@ EXPERIMENTS = (
     Experiment(
         id="billiard/teacher-forcing",
         title="Trained on real inputs only",
-        question="Who predicts 50 steps on its own after training on single steps?",
+        question="Which network predicts 50 steps on its own after training on single steps?",
         claims=(
             Claim(
                 words="Only GateL0RD with λ = 0.001 achieves reasonable predictions.",
@@ -126,7 +126,7 @@ EXPERIMENTS = (
     Experiment(
         id="billiard/scheduled-sampling",
         title="Trained with scheduled sampling",
-        question="Who predicts best when training moves from real inputs to own predictions?",
+        question="Which network predicts best when training moves from real inputs to own predictions?",
         claims=(
             Claim(
                 words="All networks improve on teacher forcing.",

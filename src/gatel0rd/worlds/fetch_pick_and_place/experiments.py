@@ -100,7 +100,7 @@ EXPERIMENTS = (
     Experiment(
         id="fetch/generalization",
         title="Generalization across grasp timings",
-        question="Who predicts well when the object is grasped later than ever during training?",
+        question="Which network predicts well when the object is grasped later than ever during training?",
         claims=(
             Claim(
                 words="On the test set LSTM's error is slightly lower than GateL0RD's (λ = 0.0001).",
@@ -202,7 +202,7 @@ EXPERIMENTS = (
     Experiment(
         id="fetch-diverse/prediction",
         title="Diverse ways of moving the object",
-        question="Who predicts best when the object is also pushed, slid and flicked?",
+        question="Which network predicts best when the object is also pushed, slid and flicked?",
         claims=(
             Claim(
                 words="All networks are very similar.",

@@ -100,7 +100,7 @@ EXPERIMENTS = (
     Experiment(
         id="rrc/generalization",
         title="Generalization across policies",
-        question="Who predicts well when actions no longer grow with time, as they did during training?",
+        question="Which network predicts well when actions no longer grow with time, as they did during training?",
         claims=(
             Claim(words="GateL0RD has the lowest test error.", tests=lowest("gatel0rd", FIVE[:4], TEST_ERROR)),
             Claim(
@@ -144,7 +144,7 @@ EXPERIMENTS = (
     Experiment(
         id="rrc/planning",
         title="Planning with a learned memory",
-        question="Who moves the robot to the goal when the model is used for model-predictive control?",
+        question="Which network moves the robot to the goal when it is used for model-predictive control?",
         claims=(
             Claim(
                 words="GateL0RD has the highest success rate.",

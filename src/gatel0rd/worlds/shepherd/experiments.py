@@ -45,7 +45,7 @@ EXPERIMENTS = (
     Experiment(
         id="shepherd/prediction",
         title="Long-term memorization",
-        question="Who predicts 100 steps, and who knows where a sheep that was hidden will reappear?",
+        question="Which network predicts 100 steps, and which one knows where a sheep that was hidden will reappear?",
         claims=(
             Claim(
                 words="GateL0RD has the lowest prediction error.",
@@ -85,7 +85,7 @@ EXPERIMENTS = (
     Experiment(
         id="shepherd/planning",
         title="Planning with a learned memory",
-        question="Who catches the sheep, which takes knowing where it will reappear before the gate is opened?",
+        question="With which network is the sheep caught, which takes knowing where it will reappear before the gate opens?",
         claims=(
             Claim(
                 words="Only GateL0RD solves the task with a mean success rate above 50 %.",
