@@ -14,9 +14,9 @@ RULE = (
     "A claim is tested as inequalities between means over seeds. It holds if the 95 % bootstrap interval of every "
     "difference lies on the claimed side; it does not hold if one lies on the other side, or includes zero with as "
     "many seeds as in the paper; otherwise, or with fewer than three seeds, there are not enough seeds. Learning rates "
-    "and numbers of layers are compared by their means, as in the paper. The verdict is about our runs at their scale. "
-    "Not measured: the records are of a version that did not measure it. Networks missing: some that the claim is about "
-    "were not trained at that scale."
+    "and numbers of layers are compared by their means, as in the paper. The verdict is about our runs at their "
+    "scale. Not measured: the records are of a version that did not measure it. Networks missing: some that the claim "
+    "is about were not trained at that scale."
 )
 
 

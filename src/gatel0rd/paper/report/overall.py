@@ -179,8 +179,8 @@ def prediction_section(tasks: Sequence[Task], preset: str, directory: Path) -> R
         ],
         tasks=tasks,
         preset=preset,
-        note="Errors are normalised task by task: 1 is the lowest mean of a network, 0 the highest; single runs may lie "
-        "outside.",
+        note="Errors are normalised task by task: 1 is the lowest mean of a network, 0 the highest; single "
+        "runs may lie outside.",
     )
 
 

@@ -24,7 +24,8 @@ h3 { font: 600 15px/1.4 system-ui, sans-serif; margin: 22px 0 6px; }
 code { background: #f2f0eb; padding: 2px 7px; border-radius: 4px; }
 .blocks { display: flex; flex-wrap: wrap; gap: 0 24px; align-items: flex-start; }
 .blocks > div { max-width: 100%; }
-figure { margin: 8px 0; width: fit-content; max-width: 100%; background: white; border: 1px solid var(--line); border-radius: 6px; padding: 10px; }
+figure { margin: 8px 0; width: fit-content; max-width: 100%; padding: 10px;
+  background: white; border: 1px solid var(--line); border-radius: 6px; }
 figure img { display: block; max-width: 100%; height: auto; }
 figcaption { contain: inline-size; color: var(--soft); font: 13px/1.4 system-ui, sans-serif; padding: 6px 4px 0; }
 .scroll { overflow-x: auto; }

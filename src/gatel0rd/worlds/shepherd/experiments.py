@@ -85,7 +85,7 @@ EXPERIMENTS = (
     Experiment(
         id="shepherd/planning",
         title="Planning with a learned memory",
-        question="With which network is the sheep caught, which takes knowing where it will reappear before the gate opens?",
+        question="With which network is the sheep caught, whose place has to be known before the gate is opened?",
         claims=(
             Claim(
                 words="Only GateL0RD solves the task with a mean success rate above 50 %.",
