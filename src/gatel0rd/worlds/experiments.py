@@ -73,6 +73,12 @@ class View:
             raise ValueError(f"the view {self.title!r} is of the kind {self.kind}; expected {needs} to be given")
 
 
+def tabulate_latents(artefact: str, *, event: str, example: str) -> View:
+    """How latent states change over the whole test set, and in the one sequence that a figure shows."""
+    title = "Changes of the latent state over the whole test set"
+    return View(kind="latents_table", title=title, artefact=artefact, event=event, example=example)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """The world of some experiments.

@@ -8,7 +8,7 @@ from itertools import pairwise
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.config import CellConfig, CellName, GateName
 from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, changes_dimensions, lowest, similar
-from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates
+from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates, tabulate_latents
 from gatel0rd.worlds.metrics import (
     TEST_ERROR,
     VALIDATION_ERROR,
@@ -252,13 +252,7 @@ EXPERIMENTS = (
         views=(
             View(kind="trajectory", title="Trajectory", artefact="Fig. 7a, Fig. 16a", example="two contacts"),
             View(kind="latents", title="Latent states", artefact="Fig. 7b, Fig. 16b", example="two contacts"),
-            View(
-                kind="latents_table",
-                title="Changes of the latent state over the whole test set",
-                artefact="Fig. 7b, Fig. 16b",
-                event="cushion contact",
-                example="two contacts",
-            ),
+            tabulate_latents("Fig. 7b, Fig. 16b", event="cushion contact", example="two contacts"),
         ),
     ),
     Experiment(
@@ -284,13 +278,7 @@ EXPERIMENTS = (
         views=(
             View(kind="trajectory", title="Trajectory", artefact="Fig. 16c", example="three contacts"),
             View(kind="latents", title="Latent states", artefact="Fig. 16d", example="three contacts"),
-            View(
-                kind="latents_table",
-                title="Changes of the latent state over the whole test set",
-                artefact="Fig. 16d",
-                event="cushion contact",
-                example="three contacts",
-            ),
+            tabulate_latents("Fig. 16d", event="cushion contact", example="three contacts"),
         ),
     ),
     Experiment(

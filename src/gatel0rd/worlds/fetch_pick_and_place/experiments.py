@@ -7,7 +7,7 @@ from dataclasses import replace
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.config import CellConfig, CellName
 from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, Times, changes_dimensions, lowest, similar
-from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates
+from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates, tabulate_latents
 from gatel0rd.worlds.metrics import (
     GENERALIZATION_ERROR,
     TEST_ERROR,
@@ -155,13 +155,7 @@ EXPERIMENTS = (
         views=(
             View(kind="latents", title="Example 1", artefact="Fig. 7c", example="late grasp"),
             View(kind="latents", title="Example 2", artefact="Fig. 23", example="early grasp"),
-            View(
-                kind="latents_table",
-                title="Changes of the latent state over the whole test set",
-                artefact="Fig. 23",
-                event="grasp",
-                example="late grasp",
-            ),
+            tabulate_latents("Fig. 23", event="grasp", example="late grasp"),
         ),
     ),
     Experiment(

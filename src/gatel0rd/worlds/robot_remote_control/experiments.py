@@ -18,7 +18,7 @@ from gatel0rd.worlds.claims import (
     lowest,
     similar,
 )
-from gatel0rd.worlds.experiments import Experiment, PaperValue, Scenario, Variant, View, search_rates
+from gatel0rd.worlds.experiments import Experiment, PaperValue, Scenario, Variant, View, search_rates, tabulate_latents
 from gatel0rd.worlds.metrics import (
     GENERALIZATION_ERROR,
     TEST_ERROR,
@@ -227,13 +227,7 @@ EXPERIMENTS = (
         views=(
             View(kind="latents", title="With control", artefact="Fig. 4d, Fig. 21a", example="control"),
             View(kind="latents", title="Without control", artefact="Fig. 21b", example="no control"),
-            View(
-                kind="latents_table",
-                title="Changes of the latent state over the whole test set",
-                artefact="Fig. 21b",
-                event="control",
-                example="control",
-            ),
+            tabulate_latents("Fig. 21b", event="control", example="control"),
         ),
     ),
     Experiment(

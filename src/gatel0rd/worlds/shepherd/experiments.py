@@ -5,7 +5,7 @@ from __future__ import annotations
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.config import CellConfig, CellName
 from gatel0rd.worlds.claims import Claim, Less, Of, Times, loss_rises_and_falls, lowest
-from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates
+from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates, tabulate_latents
 from gatel0rd.worlds.metrics import TEST_ERROR, CurveAt, FinalValue, LatentChange, PlanningSuccess
 
 SCENARIO = Scenario(
@@ -133,13 +133,7 @@ EXPERIMENTS = (
         views=(
             View(kind="latents", title="Sheep caught", artefact="Sec. 6.3", example="caught"),
             View(kind="latents", title="Gate stays closed", artefact="Sec. 6.3", example="gate closed"),
-            View(
-                kind="latents_table",
-                title="Changes of the latent state over the whole test set",
-                artefact="Sec. 6.3",
-                event="sheep hidden",
-                example="caught",
-            ),
+            tabulate_latents("Sec. 6.3", event="sheep hidden", example="caught"),
         ),
     ),
     Experiment(
