@@ -14,6 +14,7 @@ from gatel0rd.nn.config import CellConfig
 from gatel0rd.paper import measures
 from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.recipe import DataRecipe
+from gatel0rd.worlds import registry
 from gatel0rd.worlds.events import onsets
 from gatel0rd.worlds.shepherd.events import measure_reappearance
 
@@ -96,7 +97,7 @@ def test_changes_of_latent_states_are_counted_in_sequences_with_and_without_an_e
 
 
 @pytest.mark.parametrize("cell", ["gatel0rd", "gru"])
-def test_latent_states_change_where_gates_are_open_or_where_they_differ(cell):
+def test_latent_states_change_where_gates_are_open_or_where_they_differ(cell, monkeypatch):
     recipe = DataRecipe(scenario="rrc", policy="time", split="test", sequences=5, steps=7)
     generator = np.random.default_rng(0)
     data = Dataset(
@@ -115,6 +116,9 @@ def test_latent_states_change_where_gates_are_open_or_where_they_differ(cell):
     found = measures.measure(recipe.scenario, model, {"test": data})["latents"]["control"]
     assert (found["with"]["sequences"], found["without"]["sequences"]) == (2, 3)
     assert found["without"]["changed_share"] == pytest.approx(differ[[1, 3, 4]].mean())
+    monkeypatch.setattr(type(registry.get("rrc")), "memory_event", "applause")
+    with pytest.raises(ValueError, match="memory_event 'applause'; expected one of its events: control"):
+        measures.measure_latents(registry.get("rrc"), model, data)
 
 
 class Remembers(SimpleNamespace):

@@ -194,8 +194,14 @@ def measure_latents(world: World, model: WorldModel, data: Dataset) -> Measures 
     """:func:`latent_measures` by the world's own event; None if it names none."""
     if world.memory_event is None:
         return None
-    event = world.events(data)[world.memory_event]
-    return {world.memory_event: latent_measures(changed_dimensions(model, data), event, ~world.is_over(data))}
+    events = world.events(data)
+    if world.memory_event not in events:
+        known = ", ".join(events) or "none"
+        raise ValueError(
+            f"{world.title} has the memory_event {world.memory_event!r}; expected one of its events: {known}"
+        )
+    changed, counted = changed_dimensions(model, data), ~world.is_over(data)
+    return {world.memory_event: latent_measures(changed, events[world.memory_event], counted)}
 
 
 def choose_evaluation(evaluations: Mapping[str, Dataset]) -> Dataset:

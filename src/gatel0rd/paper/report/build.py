@@ -159,8 +159,9 @@ def draw_figure(view: View, answer: Answer) -> Figure:
 def save_picture(figure: Figure, stem: Path, caption: str, suffix: str = ".svg") -> Picture:
     """Write a figure in all formats; the page shows the one with this ending."""
     paths = figures.save(figure, stem)
+    width = round(96 * figure.get_figwidth()) if suffix == ".svg" else None
     figures.close(figure)
-    return Picture(next(path for path in paths if path.suffix == suffix), caption)
+    return Picture(next(path for path in paths if path.suffix == suffix), caption, width)
 
 
 def with_small_pictures(part: ReportSection) -> ReportSection:

@@ -12,8 +12,9 @@ from gatel0rd.paper.plan import plan_run
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.records import Line
 from gatel0rd.paper.report import figures, tables
+from gatel0rd.paper.report.build import save_picture
 from gatel0rd.paper.report.judge import share_words
-from gatel0rd.paper.report.page import Block, Picture, ReportSection
+from gatel0rd.paper.report.page import Block, ReportSection
 from gatel0rd.paper.report.select import Answer
 from gatel0rd.tables import Table
 from gatel0rd.worlds.experiments import Question
@@ -230,12 +231,9 @@ def profile_block(
     panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], labels: Mapping[str, str], stem: Path, *, xlabel: str
 ) -> Block:
     """Performance profiles: the share of runs with a score above every threshold."""
-    figure = figures.profiles(panels, labels, xlabel=xlabel)
-    paths = figures.save(figure, stem)
-    figures.close(figure)
     caption = "Share of runs with a score above τ, mean over tasks; shaded: 95 % intervals over resampled seeds"
     return Block(
-        "Performance profiles", picture=Picture(next(path for path in paths if path.suffix == ".svg"), caption)
+        "Performance profiles", picture=save_picture(figures.profiles(panels, labels, xlabel=xlabel), stem, caption)
     )
 
 

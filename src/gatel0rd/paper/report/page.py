@@ -16,10 +16,15 @@ from gatel0rd.tables import Table
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure on disk, and what stands below it."""
+    """A figure on disk, and what stands below it.
+
+    Attributes:
+        width: at which it is shown, in the page's pixels; as wide as it is if not given.
+    """
 
     path: Path
     caption: str
+    width: int | None = None
 
 
 @dataclass(frozen=True)
@@ -185,7 +190,8 @@ def _block(block: Block) -> str:
     content = f"<h3>{html.escape(block.title)}</h3>"
     if block.picture is not None:
         caption = html.escape(block.picture.caption)
-        content += f'<figure><img alt="{caption}" src="{_data_uri(block.picture.path)}">'
+        width = "" if block.picture.width is None else f' width="{block.picture.width}"'
+        content += f'<figure><img alt="{caption}"{width} src="{_data_uri(block.picture.path)}">'
         content += f"<figcaption>{caption}</figcaption></figure>"
     if block.table is not None:
         content += f'<div class="scroll">{block.table.html()}</div>'

@@ -9,8 +9,8 @@ header { background: #23272f; color: #fdfcfa; padding: 22px 0 18px; }
 header h1 { margin: 0 0 4px; font-size: 28px; font-weight: normal; }
 header p { margin: 2px 0; color: #c9ced6; max-width: 1000px; font-size: 14px; line-height: 1.45; }
 .bar { position: sticky; top: 0; z-index: 9; background: white; border-bottom: 1px solid var(--line);
-  font: 14px/1.4 system-ui, sans-serif; }
-.bar > div { display: flex; gap: 4px 18px; overflow-x: auto; padding-top: 8px; padding-bottom: 8px; }
+  font: 13px/1.4 system-ui, sans-serif; }
+.bar > div { display: flex; gap: 4px 16px; overflow-x: auto; padding-top: 8px; padding-bottom: 8px; }
 .bar a { color: var(--ink); text-decoration: none; white-space: nowrap; } .bar a:hover { color: var(--accent); }
 [id] { scroll-margin-top: 48px; }
 section { margin: 36px 0; padding-top: 4px; border-top: 1px solid var(--line); }
@@ -41,7 +41,7 @@ footer { padding: 24px 0 48px; }
 .board { font-family: system-ui, sans-serif; }
 .board > div { display: grid; grid-template-columns: 170px 1fr; gap: 0 18px; padding: 9px 0;
   border-top: 1px solid var(--line); }
-.board b { font-weight: 600; }
+.board b { font-weight: 600; grid-row: span 3; }
 .board p { margin: 0 0 6px; }
 .board .chips { display: flex; flex-wrap: wrap; gap: 5px; grid-column: 2; }
 .board .open { margin-top: 5px; align-items: baseline; }
