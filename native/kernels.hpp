@@ -912,12 +912,12 @@ template <class Real> static Worker<Real>& thread_worker() {
 
 template <class Real> static void forward(const Program& p, const Run& run, Tape* tape) {
     const Context<Real> context(p, run);
-    if (tape) tape->reserve(tape_bytes<Real>(p, run.steps, run.batch));
+    if (tape) tape->memory.reserve(tape_bytes<Real>(p, run.steps, run.batch));
     for_chunks(context.blocks(), run.threads, [&](int b, int) {
         Worker<Real>& worker = thread_worker<Real>();
         const int frames = tape ? run.steps : std::min(run.steps, 2);
         const std::size_t size = context.block_size(frames);
-        Real* memory = tape ? static_cast<Real*>(tape->memory) + size * b : worker.tape.get(size);
+        Real* memory = tape ? static_cast<Real*>(tape->memory.data) + size * b : worker.tape.get(size);
         Real* losses = worker.losses.get(std::size_t(p.loss_slots + 1) * lanes<Real>);
         forward_block<Real>(context, Block<Real>(context, b, memory), frames, losses);
     });
@@ -951,7 +951,7 @@ template <class Real> static void backward(const Program& p, const Run& run, con
         std::memset(partial, 0, count * chunks * sizeof(Real));
     }
     for_chunks(context.blocks(), run.threads, [&](int b, int chunk) {
-        Real* memory = static_cast<Real*>(tape.memory) + context.block_size(run.steps) * b;
+        Real* memory = static_cast<Real*>(tape.memory.data) + context.block_size(run.steps) * b;
         backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, thread_worker<Real>(),
                              partial ? partial + count * chunk : nullptr);
     });
@@ -1020,6 +1020,28 @@ static void draw_normal(void* out, int steps, int batch, int size, std::uint64_t
         }
 }
 
+// Normal numbers one after the other. Each group of 64 has a counter of its own, whose third word is none of a program's.
+template <class Real>
+static void draw_numbers(void* out, std::size_t count, int threads, std::uint64_t seed, double scale) {
+    constexpr std::size_t group = 4 * random_lanes, stretch = 256 * group;
+    Real* target = static_cast<Real*>(out);
+    auto fill = [&](int part) {
+        Words w0, w1, w2, w3;
+        float z[4][random_lanes];
+        const std::size_t last = std::min(count, (part + 1) * stretch);
+        for (std::size_t first = part * stretch; first < last; first += group) {
+            const std::uint64_t number = first / group * random_lanes;
+            philox(std::uint32_t(number), std::uint32_t(number >> 32), 0, 0x80000000u, seed, w0, w1, w2, w3);
+            normals(w0, w1, z[0], z[1]);
+            normals(w2, w3, z[2], z[3]);
+            const std::size_t here = std::min(group, last - first);
+            const float* numbers = &z[0][0];
+            for (std::size_t k = 0; k < here; ++k) target[first + k] = Real(scale) * Real(numbers[k]);
+        }
+    };
+    in_parallel(int((count + stretch - 1) / stretch), threads, fill);
+}
+
 template <class Real>
 static void draw_bernoulli(void* out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability) {
     constexpr int L = lanes<Real>;
@@ -1047,7 +1069,7 @@ template <class Real> static void activate(int act, const void* in, void* out, s
 
 template <class Real> static const Backend& backend() {
     static const Backend b{sizeof(Real) == 8, tape_bytes<Real>,    forward<Real>,       backward<Real>,
-                           train<Real>,       adam<Real>,          draw_normal<Real>,   draw_bernoulli<Real>,
+                           train<Real>,       adam<Real>,          draw_normal<Real>, draw_numbers<Real>,  draw_bernoulli<Real>,
                            activate<Real>,    layer_forward<Real>, layer_backward<Real>};
     return b;
 }

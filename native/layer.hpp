@@ -71,8 +71,8 @@ template <class Real> struct GatedLayer {
         if (gated) inputs.push_back(project(layer.output_gate, O, layer.read_gate));
         compute_all<Real>(inputs, layer.threads);
 
-        std::vector<Real> weights(2 * packed_size<Real>(H, H) + 64 / sizeof(Real));
-        Real* gate = aligned(weights.data());
+        const Memory weights(2 * packed_size<Real>(H, H) * sizeof(Real));
+        Real* gate = static_cast<Real*>(weights.data);
         Real* recommend = gate + packed_size<Real>(H, H);
         pack_right<Real>(from_state(layer.gate), H, H, gate);
         pack_right<Real>(from_state(layer.recommend), H, H, recommend);
@@ -93,8 +93,6 @@ template <class Real> struct GatedLayer {
             });
         });
     }
-
-    static Real* aligned(Real* p) { return reinterpret_cast<Real*>((reinterpret_cast<std::uintptr_t>(p) + 63) / 64 * 64); }
 
     template <Act act> void take_step(std::size_t at, std::size_t size, const Real* before, Real* fresh) const {
         Real *g = real(layer.gates) + at, *r = real(layer.recommended) + at;
@@ -142,8 +140,8 @@ template <class Real> struct GatedLayer {
     void backward() const {
         const std::size_t states = std::size_t(all()) * H, results = std::size_t(all()) * O;
         const bool reads = layer.d_result != nullptr;
-        Scratch<Real> memory;
-        Real* d_recommend = memory.get(3 * states + (reads ? (gated ? 2 : 1) * results : 0));
+        const Memory memory((3 * states + (reads ? (gated ? 2 : 1) * results : 0)) * sizeof(Real));
+        Real* d_recommend = static_cast<Real*>(memory.data);
         Real *d_fresh = d_recommend + states, *d_read = d_fresh + states, *d_read_gate = d_read + results;
         Real* d_gate = layer.d_noise ? real(layer.d_noise) : d_fresh + (reads ? (gated ? 2 : 1) * results : 0) + states;
         if (reads) {
@@ -161,8 +159,8 @@ template <class Real> struct GatedLayer {
             if (gated) back.terms.push_back({rows_of(d_read_gate, O), from_state(layer.output_gate).transposed(), O});
             compute_all<Real>({back}, layer.threads);
         }
-        std::vector<Real> weights(2 * packed_size<Real>(H, H) + 64 / sizeof(Real));
-        Real* gate = aligned(weights.data());
+        const Memory weights(2 * packed_size<Real>(H, H) * sizeof(Real));
+        Real* gate = static_cast<Real*>(weights.data);
         Real* recommend = gate + packed_size<Real>(H, H);
         pack_right<Real>(from_state(layer.gate).transposed(), H, H, gate);
         pack_right<Real>(from_state(layer.recommend).transposed(), H, H, recommend);

@@ -1,5 +1,6 @@
 // The Python binding. Pointers are checked and kept alive by gatel0rd.engine; nothing else calls these functions.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
@@ -7,6 +8,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <limits>
@@ -107,7 +109,7 @@ Run make_run(Program& program, std::int64_t steps, std::int64_t batch, int threa
     return run;
 }
 
-enum Kind { forward_call, backward_call, train_call, layer_call, layer_backward_call };
+enum Kind { forward_call, backward_call, train_call, layer_call, layer_backward_call, draw_call };
 
 template <std::size_t count> nb::tuple names(const char* const (&given)[count]) {
     nb::list result;
@@ -165,6 +167,14 @@ NB_MODULE(_native, m) {
             s.instructions.push_back(std::move(i));
             s.checked = false;
         });
+
+    // a tensor of bytes whose memory goes back to the pool when nobody uses it any more
+    m.def("pooled", [](std::size_t bytes) {
+        auto memory = std::make_unique<Memory>(std::max<std::size_t>(bytes, 1));
+        Memory* raw = memory.get();
+        nb::capsule owner(memory.release(), [](void* p) noexcept { delete static_cast<Memory*>(p); });
+        return nb::ndarray<nb::pytorch, std::uint8_t, nb::ndim<1>>(raw->data, {bytes}, owner);
+    });
 
     nb::class_<Tape>(m, "Tape").def(nb::init<>());
 
@@ -263,6 +273,12 @@ NB_MODULE(_native, m) {
           [](bool wide, Address out, int steps, int batch, int size, std::uint64_t seed, std::uint64_t counter, double scale) {
               backend(wide).draw_normal(reinterpret_cast<void*>(out), steps, batch, size, seed, counter, scale);
           });
+    m.def("draw_numbers", [](bool wide, Address out, std::size_t count, int threads, std::uint64_t seed, double scale) {
+        if (!out && count) throw std::invalid_argument("there is no memory for random numbers");
+        nb::gil_scoped_release release;
+        const ThreadChoice choice({nullptr, draw_call, wide, std::int64_t(count), 0}, std::max(1, threads));
+        backend(wide).draw_numbers(pointer(out), count, choice.threads(), seed, scale);
+    });
     m.def("draw_bernoulli",
           [](bool wide, Address out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability) {
               backend(wide).draw_bernoulli(reinterpret_cast<void*>(out), steps, batch, seed, counter, probability);

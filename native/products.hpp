@@ -120,6 +120,10 @@ template <class Real> static void pack_left(const Matrix<const Real>& left, int 
     for (int r = 0; r < rows; r += M) {
         const int count = std::min(M, rows - r);
         const Real* from = left.data + r * left.row;
+        if (left.row == 1 && count == M) {
+            for (int k = 0; k < inner; ++k, packed += M) std::memcpy(packed, from + k * left.column, M * sizeof(Real));
+            continue;
+        }
         for (int k = 0; k < inner; ++k, packed += count)
             for (int m = 0; m < count; ++m) packed[m] = from[m * left.row + k * left.column];
     }
@@ -205,8 +209,8 @@ template <class Real> static void compute_all(std::vector<Product<Real>> product
             }
             uses.push_back({&term, k});
         }
-    Scratch<Real> memory;
-    Real* base = memory.get(size);
+    const Memory memory(size * sizeof(Real));
+    Real* base = static_cast<Real*>(memory.data);
     std::vector<std::pair<const Packed*, int>> parts;
     for (const Packed& p : packed)
         for (int k0 = 0; k0 < p.inner; k0 += Product<Real>::inner_block) parts.push_back({&p, k0});

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -243,13 +244,14 @@ def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Mod
         return False
     parts = list(_parts(module))
     parameters = [parameter for part in parts for parameter in part._parameters.values() if parameter is not None]
-    reason = _reason_against_tensors([*tensors, *parameters]) or _reason_against_modules(parts, called)
+    reason = reason_against_tensors([*tensors, *parameters]) or _reason_against_modules(parts, called)
     if reason and engine == "native":
         raise native.EngineUnavailableError(f"engine='native' cannot be used: {reason}; choose engine='auto'")
     return not reason
 
 
-def _reason_against_tensors(tensors: Sequence[Tensor]) -> str:
+def reason_against_tensors(tensors: Sequence[Tensor]) -> str:
+    """Why the engine does not take these tensors; empty if it does."""
     if torch.compiler.is_compiling():
         return "the model is being compiled by torch.compile"
     transforms = torch._C._functorch.peek_interpreter_stack() is not None
@@ -315,6 +317,15 @@ def _run_arguments(sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> t
     steps, batch = sequences[0].shape[:2]
     views = [[view_of(tensor) for tensor in tensors] for tensors in (initials, sequences)]
     return (sequences[0].dtype == torch.float64, steps, batch, torch.get_num_threads(), *views)
+
+
+def pooled_empty(*shape: int, like: Tensor) -> Tensor:
+    """An uninitialised tensor whose memory comes from the engine's pool and goes back to it.
+
+    The system hands out large blocks page by page, which takes longer than some layers compute.
+    """
+    bytes_: Tensor = native.module().pooled(math.prod(shape) * like.element_size())
+    return bytes_.view(like.dtype).view(shape)
 
 
 def flats(tensors: Iterable[Tensor | None]) -> list[Flat]:

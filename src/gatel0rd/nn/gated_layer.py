@@ -6,6 +6,7 @@ products per step stay in the loop over time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatel0rd.engine import native
-from gatel0rd.engine.compiled import flats
+from gatel0rd.engine.compiled import flats, pooled_empty
 from gatel0rd.nn.cells.base import Cell, State
 from gatel0rd.nn.cells.gatel0rd import GateL0RDCore
 from gatel0rd.nn.cells.stack import Stack
@@ -134,20 +135,21 @@ class _Layer(torch.autograd.Function):
         masks = {
             name: None if mask is None else mask.contiguous() for name, mask in (("resets", resets), ("active", active))
         }
-        states = x.new_empty(steps + 1, batch, hidden)
+        empty = partial(pooled_empty, like=x)
+        states = empty(steps + 1, batch, hidden)
         states[0] = first
-        result = x.new_empty(steps, batch, outputs)
+        result = empty(steps, batch, outputs)
         tensors: dict[str, Tensor | None] = {
             "x": x.contiguous(),
             "noise": None if noise is None else noise.contiguous(),
             **masks,
             "states": states,
-            "before": states if resets is None else x.new_empty(steps, batch, hidden),
-            "fresh": states[1:] if active is None else x.new_empty(steps, batch, hidden),
-            "gates": x.new_empty(steps, batch, hidden),
-            "recommended": x.new_empty(steps, batch, hidden),
-            "read": result if weights[6] is None else torch.empty_like(result),
-            "read_gate": None if weights[6] is None else torch.empty_like(result),
+            "before": states if resets is None else empty(steps, batch, hidden),
+            "fresh": states[1:] if active is None else empty(steps, batch, hidden),
+            "gates": empty(steps, batch, hidden),
+            "recommended": empty(steps, batch, hidden),
+            "read": result if weights[6] is None else empty(steps, batch, outputs),
+            "read_gate": None if weights[6] is None else empty(steps, batch, outputs),
             "result": result,
         }
         networks = [[weights[k], weights[k + 1], None, None] for k in range(0, 8, 2)]
