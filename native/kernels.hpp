@@ -5,6 +5,11 @@
 // arithmetic runs over rows. A block runs through all time steps forward, keeping its frames, and then backward.
 // Weight gradients are products over time and lanes, added up for chunks of steps while their frames are in the cache.
 
+#undef GATEL0RD_X86_256
+#if defined(GATEL0RD_X86) && GATEL0RD_VECTOR_BYTES >= 32
+#define GATEL0RD_X86_256
+#endif
+
 namespace gatel0rd {
 namespace GATEL0RD_ISA {
 
@@ -129,14 +134,115 @@ GATEL0RD_INLINE std::ptrdiff_t entry(const Run& run, int b) { return run.index ?
 
 // ---- between the caller's tensors and rows ----
 
+// Features and lanes change places, in squares of a vector's width (at most 8 floats) where features lie side by side; tensors
+// of the caller are never touched beyond their ends.
+#ifdef GATEL0RD_X86_256
+template <class Real> constexpr int square = 32 / int(sizeof(Real));
+
+GATEL0RD_INLINE void transpose(__m256 (&r)[8]) {
+    __m256 t[8], u[8];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+        t[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
+        t[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
+    }
+#pragma GCC unroll 2
+    for (int k = 0; k < 8; k += 4) {
+        u[k] = _mm256_shuffle_ps(t[k], t[k + 2], 0x44);
+        u[k + 1] = _mm256_shuffle_ps(t[k], t[k + 2], 0xEE);
+        u[k + 2] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0x44);
+        u[k + 3] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0xEE);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+        r[k] = _mm256_permute2f128_ps(u[k], u[k + 4], 0x20);
+        r[k + 4] = _mm256_permute2f128_ps(u[k], u[k + 4], 0x31);
+    }
+}
+GATEL0RD_INLINE void transpose(__m256d (&r)[4]) {
+    const __m256d a = _mm256_unpacklo_pd(r[0], r[1]), b = _mm256_unpackhi_pd(r[0], r[1]);
+    const __m256d c = _mm256_unpacklo_pd(r[2], r[3]), d = _mm256_unpackhi_pd(r[2], r[3]);
+    r[0] = _mm256_permute2f128_pd(a, c, 0x20), r[1] = _mm256_permute2f128_pd(b, d, 0x20);
+    r[2] = _mm256_permute2f128_pd(a, c, 0x31), r[3] = _mm256_permute2f128_pd(b, d, 0x31);
+}
+
+// the first numbers of a vector in the caller's memory
+struct Part {
+    __m256i mask;
+    bool whole;
+    template <class Real> static Part of(int count) {
+        alignas(32) Real bits[square<Real>];
+        std::memset(bits, 0, sizeof bits);
+        std::memset(bits, 0xFF, std::size_t(count) * sizeof(Real));
+        return {_mm256_load_si256((const __m256i*)bits), count == square<Real>};
+    }
+    __m256 load(const float* p) const { return whole ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, mask); }
+    __m256d load(const double* p) const { return whole ? _mm256_loadu_pd(p) : _mm256_maskload_pd(p, mask); }
+    void store(float* p, __m256 v) const { whole ? _mm256_storeu_ps(p, v) : _mm256_maskstore_ps(p, mask, v); }
+    void store(double* p, __m256d v) const { whole ? _mm256_storeu_pd(p, v) : _mm256_maskstore_pd(p, mask, v); }
+};
+GATEL0RD_INLINE __m256 row_of(const float* p) { return _mm256_load_ps(p); }
+GATEL0RD_INLINE __m256d row_of(const double* p) { return _mm256_load_pd(p); }
+GATEL0RD_INLINE void set_row(float* p, __m256 v) { _mm256_store_ps(p, v); }
+GATEL0RD_INLINE void set_row(double* p, __m256d v) { _mm256_store_pd(p, v); }
+
+// whether whole squares can be used, of lanes and of at least two features
+template <class Real> GATEL0RD_INLINE bool in_squares(int size, const Strided& tensor, int count) {
+    return size > 1 && tensor.feature == 1 && count == lanes<Real>;
+}
+
+// rows[f][l] = place(l)[f], or += it
+template <class Real, bool accumulate, class F> GATEL0RD_INLINE void lanes_to_rows(Real* rows, int size, F place) {
+    constexpr int L = lanes<Real>, S = square<Real>;
+    for (int f = 0; f < size; f += S) {
+        const int count = std::min(S, size - f);
+        const Part part = Part::of<Real>(count);
+        for (int l = 0; l < L; l += S) {
+            decltype(row_of(rows)) r[S];
+#pragma GCC unroll 8
+            for (int k = 0; k < S; ++k) r[k] = part.load(place(l + k) + f);
+            transpose(r);
+            Real* to = rows + std::size_t(f) * L + l;
+#pragma GCC unroll 8
+            for (int k = 0; k < S; ++k)
+                if (k < count) set_row(to + k * L, accumulate ? row_of(to + k * L) + r[k] : r[k]);
+        }
+    }
+}
+
+// place(l)[f] = rows[f][l], or += it
+template <class Real, bool accumulate, class F> GATEL0RD_INLINE void rows_to_lanes(const Real* rows, int size, F place) {
+    constexpr int L = lanes<Real>, S = square<Real>;
+    for (int f = 0; f < size; f += S) {
+        const int count = std::min(S, size - f);
+        const Part part = Part::of<Real>(count);
+        for (int l = 0; l < L; l += S) {
+            decltype(row_of(rows)) r[S];
+            const Real* from = rows + std::size_t(f) * L + l;
+#pragma GCC unroll 8
+            for (int k = 0; k < S; ++k) r[k] = row_of(from + (k < count ? k : 0) * L);
+            transpose(r);
+#pragma GCC unroll 8
+            for (int k = 0; k < S; ++k) {
+                Real* to = place(l + k) + f;
+                part.store(to, accumulate ? part.load(to) + r[k] : r[k]);
+            }
+        }
+    }
+}
+#endif
+
 template <class Real>
 static void read_rows(Real* rows, int size, const Strided& from, int t, const Block<Real>& block, const Run& run, bool indexed) {
     constexpr int L = lanes<Real>;
-    if (block.count < L) std::fill(rows, rows + std::size_t(size) * L, Real(0));
     const Real* base = static_cast<const Real*>(from.data) + t * from.time;
+    auto place = [&](int l) { return base + (indexed ? entry(run, block.first + l) : block.first + l) * from.batch; };
+#ifdef GATEL0RD_X86_256
+    if (in_squares<Real>(size, from, block.count)) return lanes_to_rows<Real, false>(rows, size, place);
+#endif
+    if (block.count < L) std::fill(rows, rows + std::size_t(size) * L, Real(0));
     for (int l = 0; l < block.count; ++l) {
-        const std::ptrdiff_t b = indexed ? entry(run, block.first + l) : block.first + l;
-        const Real* source = base + b * from.batch;
+        const Real* source = place(l);
         for (int f = 0; f < size; ++f) rows[f * L + l] = source[f * from.feature];
     }
 }
@@ -145,22 +251,26 @@ template <class Real, bool accumulate>
 static void write_rows(const Real* rows, int size, const Strided& to, int t, const Block<Real>& block) {
     constexpr int L = lanes<Real>;
     Real* base = static_cast<Real*>(to.data) + t * to.time;
+    auto place = [&](int l) { return base + (block.first + l) * to.batch; };
+#ifdef GATEL0RD_X86_256
+    if (in_squares<Real>(size, to, block.count)) return rows_to_lanes<Real, accumulate>(rows, size, place);
+#endif
     for (int l = 0; l < block.count; ++l) {
-        Real* target = base + (block.first + l) * to.batch;
-        for (int f = 0; f < size; ++f) {
-            if (accumulate)
-                target[f * to.feature] += rows[f * L + l];
-            else
-                target[f * to.feature] = rows[f * L + l];
-        }
+        Real* target = place(l);
+        for (int f = 0; f < size; ++f)
+            target[f * to.feature] = accumulate ? target[f * to.feature] + rows[f * L + l] : rows[f * L + l];
     }
 }
 
 template <class Real> static void add_rows(Real* rows, int size, const Strided& from, int t, const Block<Real>& block) {
     constexpr int L = lanes<Real>;
     const Real* base = static_cast<const Real*>(from.data) + t * from.time;
+    auto place = [&](int l) { return base + (block.first + l) * from.batch; };
+#ifdef GATEL0RD_X86_256
+    if (in_squares<Real>(size, from, block.count)) return lanes_to_rows<Real, true>(rows, size, place);
+#endif
     for (int l = 0; l < block.count; ++l) {
-        const Real* source = base + (block.first + l) * from.batch;
+        const Real* source = place(l);
         for (int f = 0; f < size; ++f) rows[f * L + l] += source[f * from.feature];
     }
 }
@@ -312,6 +422,29 @@ template <class Real> GATEL0RD_INLINE Real total(V<Real> v) {
     return parts[0];
 }
 
+// The totals of four vectors
+GATEL0RD_INLINE void four_totals(const V<double>* v, double* totals) {
+    for (int k = 0; k < 4; ++k) totals[k] = total<double>(v[k]);
+}
+GATEL0RD_INLINE void four_totals(const V<float>* v, float* totals) {
+#ifdef GATEL0RD_X86_256
+    // neighbours are added while the four are woven into one vector
+    __m256 h[4];
+    for (int k = 0; k < 4; ++k)
+#if GATEL0RD_VECTOR_BYTES == 64
+        h[k] = _mm256_add_ps(_mm512_castps512_ps256((__m512)v[k]), _mm512_extractf32x8_ps((__m512)v[k], 1));
+#else
+        h[k] = (__m256)v[k];
+#endif
+    const __m256 a = _mm256_add_ps(_mm256_unpacklo_ps(h[0], h[1]), _mm256_unpackhi_ps(h[0], h[1]));
+    const __m256 b = _mm256_add_ps(_mm256_unpacklo_ps(h[2], h[3]), _mm256_unpackhi_ps(h[2], h[3]));
+    const __m256 c = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xEE));
+    _mm_storeu_ps(totals, _mm_add_ps(_mm256_castps256_ps128(c), _mm256_extractf128_ps(c, 1)));
+#else
+    for (int k = 0; k < 4; ++k) totals[k] = total<float>(v[k]);
+#endif
+}
+
 constexpr int outputs_at_once = 4, inputs_at_once = 3, steps_at_once = 8, tile_outputs = 32, tile_inputs = 30;
 
 // sums[a][b] += sum over some steps and all lanes of d[t][a] * x[t][b]
@@ -374,10 +507,14 @@ static void add_products(const Real* d, std::size_t d_step, int outputs, const R
 template <class Real>
 static void add_up(const V<Real>* sums, int outputs, int inputs, Real* weights, std::ptrdiff_t stride) {
     for (int o = 0; o < outputs; o += outputs_at_once)
-        for (int i = 0; i < inputs; i += inputs_at_once, sums += sums_per_tile)
+        for (int i = 0; i < inputs; i += inputs_at_once, sums += sums_per_tile) {
+            Real totals[sums_per_tile];
+#pragma GCC unroll 4
+            for (int k = 0; k < sums_per_tile; k += 4) four_totals(sums + k, totals + k);
             for (int a = 0; a < std::min(outputs_at_once, outputs - o); ++a)
                 for (int b = 0; b < std::min(inputs_at_once, inputs - i); ++b)
-                    weights[std::ptrdiff_t(o + a) * stride + i + b] += total<Real>(sums[a * inputs_at_once + b]);
+                    weights[std::ptrdiff_t(o + a) * stride + i + b] += totals[a * inputs_at_once + b];
+        }
 }
 
 // Weight gradients of a section, collected while the backward pass goes from chunk to chunk of time steps, so that the

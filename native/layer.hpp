@@ -171,10 +171,9 @@ template <class Real> struct GatedLayer {
         std::vector<Product<Real>> products;
         auto weights_of = [&](const Affine& a, const Real* d, int rows, const void* state) {
             if (!a.weight_gradient) return;
-            const Matrix<const Real> left = rows_of(d, rows).transposed();
-            Real* out = real(a.weight_gradient);
-            products.push_back({rows, I, {{left, rows_of(layer.x, I), all()}}, out, std::ptrdiff_t(width_in)});
-            products.push_back({rows, H, {{left, rows_of(state, H), all()}}, out + I, std::ptrdiff_t(width_in)});
+            const Right<const Real> right(rows_of(layer.x, I), I, rows_of(state, H));
+            const std::ptrdiff_t columns = std::ptrdiff_t(width_in);
+            products.push_back({rows, int(columns), {{rows_of(d, rows).transposed(), right, all()}}, real(a.weight_gradient), columns});
         };
         weights_of(layer.gate, d_gate, H, layer.before);
         weights_of(layer.recommend, d_recommend, H, layer.before);
@@ -182,14 +181,14 @@ template <class Real> struct GatedLayer {
             weights_of(layer.output, d_read, O, layer.fresh);
             if (gated) weights_of(layer.output_gate, d_read_gate, O, layer.fresh);
         }
+        compute_tall<Real>(products, layer.threads);
         if (layer.d_x) {
             Product<Real> to_x{all(), I, {{rows_of(d_gate, H), from_input(layer.gate).transposed(), H}}, real(layer.d_x), I};
             to_x.terms.push_back({rows_of(d_recommend, H), from_input(layer.recommend).transposed(), H});
             if (reads) to_x.terms.push_back({rows_of(d_read, O), from_input(layer.output).transposed(), O});
             if (reads && gated) to_x.terms.push_back({rows_of(d_read_gate, O), from_input(layer.output_gate).transposed(), O});
-            products.push_back(std::move(to_x));
+            compute_all<Real>({to_x}, layer.threads);
         }
-        compute_all<Real>(products, layer.threads);
         sum_steps(d_gate, H, layer.gate);
         sum_steps(d_recommend, H, layer.recommend);
         if (reads) sum_steps(d_read, O, layer.output);
