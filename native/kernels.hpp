@@ -1,9 +1,9 @@
 // The engine for one instruction set: included by kernels_*.cpp with GATEL0RD_ISA and GATEL0RD_VECTOR_BYTES defined, after
 // kernel_headers.hpp.
 //
-// The batch is cut into blocks of lanes; a row holds one feature of all lanes of a block (a cache line, or half of one), and all
-// arithmetic runs over rows. A block runs through all time steps forward, keeping its frames, and then backward.
-// Weight gradients are products over time and lanes, added up for chunks of steps while their frames are in the cache.
+// The batch is cut into blocks of lanes; a row holds one feature of all lanes of a block (a cache line, half of one, or two), and
+// all arithmetic runs over rows. A block runs through all time steps forward, keeping its frames, and then backward. Weight
+// gradients are products over time and lanes, added up for chunks of steps while their frames are in the cache.
 
 #undef GATEL0RD_X86_256
 #if defined(GATEL0RD_X86) && GATEL0RD_VECTOR_BYTES >= 32
@@ -16,10 +16,13 @@ namespace GATEL0RD_ISA {
 #include "vectors.hpp"
 #include "random.hpp"
 
-static_assert(GATEL0RD_ROW_BYTES < 64 || lanes<float> == random_lanes, "lanes of a block are drawn together");
+static_assert(GATEL0RD_ROW_BYTES < 64 || lanes<float> % random_lanes == 0, "lanes of a block are drawn together");
 
-// How many rows of outputs a linear kernel keeps in registers: 12 vectors, whatever their width
-template <class Real> constexpr int row_block = pieces<Real> >= 4 ? 3 : 12 / pieces<Real>;
+// How many rows of outputs a linear kernel keeps in registers: 12 vectors, or 24 where there are 32 registers and rows of two
+template <class Real>
+constexpr int row_block = pieces<Real> >= 4                                  ? 3
+                          : GATEL0RD_VECTOR_BYTES == 64 && pieces<Real> == 2 ? 12
+                                                                             : 12 / pieces<Real>;
 
 template <class Real> GATEL0RD_INLINE V<Real> load(const Real* p) { return *(const V<Real>*)p; }
 template <class Real> GATEL0RD_INLINE void store(Real* p, V<Real> v) { *(V<Real>*)p = v; }
@@ -27,6 +30,10 @@ template <class Real> GATEL0RD_INLINE void store(Real* p, V<Real> v) { *(V<Real>
 template <class Real> struct Scratch {
     std::unique_ptr<void, void (*)(void*)> memory{nullptr, std::free};
     std::size_t bytes = 0;
+    static constexpr std::size_t most_kept = std::size_t(16) << 20;
+    void give_back_large() {
+        if (bytes > most_kept) memory.reset(), bytes = 0;
+    }
     Real* get(std::size_t count) {
         const std::size_t wanted = (count * sizeof(Real) + 64) / 64 * 64;
         if (wanted > bytes) {
@@ -534,7 +541,7 @@ template <class Real> struct Collector {
         }
         constexpr std::size_t cache = 256 * 1024;
         chunked = count * sizeof(V<Real>) <= 2 * cache;
-        const std::size_t per_step = std::size_t(s.rows + s.derivative_rows) * 64 + 1;
+        const std::size_t per_step = std::size_t(s.rows + s.derivative_rows) * GATEL0RD_ROW_BYTES + 1;
         chunk = chunked ? std::max(4, std::min(steps, int(cache / per_step))) : steps;
     }
 
@@ -618,28 +625,31 @@ GATEL0RD_INLINE std::uint64_t step_key(std::uint64_t seed, int t) { return seed 
 
 template <class Real>
 static void fill_normal(Real* rows, int size, int first, int t, std::uint64_t seed, std::uint64_t counter, Real scale) {
-    constexpr int L = lanes<Real>;
+    constexpr int L = lanes<Real>, at_once = std::min(L, random_lanes);
     Words w0, w1, w2, w3;
     float z[4][random_lanes];
-    for (int f = 0; f < size; f += 4) {
-        philox(std::uint32_t(first), step_word(t, f / 4), std::uint32_t(counter), std::uint32_t(counter >> 32), step_key(seed, t),
-               w0, w1, w2, w3);
-        normals(w0, w1, z[0], z[1]);
-        normals(w2, w3, z[2], z[3]);
-        for (int k = 0; k < 4 && f + k < size; ++k)
-            for (int l = 0; l < L; ++l) rows[(f + k) * L + l] = scale * Real(z[k][l]);
-    }
+    for (int part = 0; part < L; part += at_once)
+        for (int f = 0; f < size; f += 4) {
+            philox(std::uint32_t(first + part), step_word(t, f / 4), std::uint32_t(counter), std::uint32_t(counter >> 32),
+                   step_key(seed, t), w0, w1, w2, w3);
+            normals(w0, w1, z[0], z[1]);
+            normals(w2, w3, z[2], z[3]);
+            for (int k = 0; k < 4 && f + k < size; ++k)
+                for (int l = 0; l < at_once; ++l) rows[(f + k) * L + part + l] = scale * Real(z[k][l]);
+        }
 }
 
 template <class Real>
 static void fill_bernoulli(Real* row, int first, int t, std::uint64_t seed, std::uint64_t counter, double probability) {
+    constexpr int at_once = std::min(lanes<Real>, random_lanes);
     Words w0, w1, w2, w3;
-    // the last of the 4096 groups of features is never used by noise
-    philox(std::uint32_t(first), step_word(t, 0xFFF), std::uint32_t(counter), std::uint32_t(counter >> 32), step_key(seed, t), w0,
-           w1, w2, w3);
-    // 24 bits, so that comparing floats is exact
-    const float threshold = float(probability * 16777216.0);
-    for (int l = 0; l < lanes<Real>; ++l) row[l] = float(std::int32_t(w0[l] >> 8)) < threshold ? Real(1) : Real(0);
+    const float threshold = float(probability * 16777216.0);  // 24 bits, so that comparing floats is exact
+    for (int part = 0; part < lanes<Real>; part += at_once) {
+        // the last of the 4096 groups of features is never used by noise
+        philox(std::uint32_t(first + part), step_word(t, 0xFFF), std::uint32_t(counter), std::uint32_t(counter >> 32),
+               step_key(seed, t), w0, w1, w2, w3);
+        for (int l = 0; l < at_once; ++l) row[part + l] = float(std::int32_t(w0[l] >> 8)) < threshold ? Real(1) : Real(0);
+    }
 }
 
 // ---- one step forward and backward ----
@@ -936,6 +946,22 @@ struct Needs {
 
 template <class Real> struct Worker {
     Scratch<Real> gradient, prologue_gradient, derivatives, prologue_derivatives, carry, tape, losses, sums;
+    void give_back_large() {
+        for (Scratch<Real>* scratch :
+             {&gradient, &prologue_gradient, &derivatives, &prologue_derivatives, &carry, &tape, &losses, &sums})
+            scratch->give_back_large();
+    }
+};
+
+// A thread's own, for one chunk of blocks
+template <class Real> struct Borrowed {
+    Worker<Real>& worker;
+    Borrowed() : worker(own()) {}
+    ~Borrowed() { worker.give_back_large(); }
+    static Worker<Real>& own() {
+        static thread_local Worker<Real> worker;
+        return worker;
+    }
 };
 
 template <class Real>
@@ -1021,37 +1047,26 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
 constexpr int most_chunks = 16;
 GATEL0RD_INLINE int chunk_begin(int chunk, int chunks, int blocks) { return int(std::int64_t(blocks) * chunk / chunks); }
 
-template <class F> static void for_chunks(int blocks, int threads, F work) {
+// work(block, chunk, worker)
+template <class Real, class F> static void for_chunks(int blocks, int threads, F work) {
     const int chunks = std::min(blocks, most_chunks);
-    struct Call {
-        F& work;
-        int blocks, chunks;
-    } call{work, blocks, chunks};
-    parallel_blocks(
-        chunks, threads,
-        [](void* context, int chunk) {
-            Call& c = *static_cast<Call*>(context);
-            for (int b = chunk_begin(chunk, c.chunks, c.blocks); b < chunk_begin(chunk + 1, c.chunks, c.blocks); ++b)
-                c.work(b, chunk);
-        },
-        &call);
+    auto do_chunk = [&](int chunk) {
+        Borrowed<Real> borrowed;
+        for (int b = chunk_begin(chunk, chunks, blocks); b < chunk_begin(chunk + 1, chunks, blocks); ++b)
+            work(b, chunk, borrowed.worker);
+    };
+    in_parallel(chunks, threads, do_chunk);
 }
 
 template <class Real> static std::size_t tape_bytes(const Program& p, int steps, int batch) {
     const std::size_t blocks = std::size_t((batch + lanes<Real> - 1) / lanes<Real>);
-    return blocks * (std::size_t(p.prologue.rows) + std::size_t(p.body.rows) * steps) * 64;
-}
-
-template <class Real> static Worker<Real>& thread_worker() {
-    static thread_local Worker<Real> worker;
-    return worker;
+    return blocks * (std::size_t(p.prologue.rows) + std::size_t(p.body.rows) * steps) * GATEL0RD_ROW_BYTES;
 }
 
 template <class Real> static void forward(const Program& p, const Run& run, Tape* tape) {
     const Context<Real> context(p, run);
     if (tape) tape->memory.reserve(tape_bytes<Real>(p, run.steps, run.batch));
-    for_chunks(context.blocks(), run.threads, [&](int b, int) {
-        Worker<Real>& worker = thread_worker<Real>();
+    for_chunks<Real>(context.blocks(), run.threads, [&](int b, int, Worker<Real>& worker) {
         const int frames = tape ? run.steps : std::min(run.steps, 2);
         const std::size_t size = context.block_size(frames);
         Real* memory = tape ? static_cast<Real*>(tape->memory.data) + size * b : worker.tape.get(size);
@@ -1072,24 +1087,18 @@ static void finish_gradient(const Context<Real>& context, const Real* partial, i
             for (std::int64_t k = 0; k < p.parameter_sizes[q]; ++k) flat[p.parameter_offsets[q] + k] *= mask[k];
 }
 
-template <class Real> static Scratch<Real>& partial_sums() {
-    static thread_local Scratch<Real> scratch;
-    return scratch;
-}
-
 template <class Real> static void backward(const Program& p, const Run& run, const Gradients& g, Tape& tape) {
     const Context<Real> context(p, run);
     const Needs needs(p, g);
     const int chunks = std::min(context.blocks(), most_chunks);
     const std::size_t count = std::size_t(p.parameter_total);
-    Real* partial = nullptr;
-    if (g.parameters) {
-        partial = partial_sums<Real>().get(count * chunks);
-        std::memset(partial, 0, count * chunks * sizeof(Real));
-    }
-    for_chunks(context.blocks(), run.threads, [&](int b, int chunk) {
+    const std::size_t bytes = g.parameters ? count * chunks * sizeof(Real) : 0;
+    const Memory sums(bytes);
+    Real* partial = static_cast<Real*>(sums.data);
+    if (partial) std::memset(partial, 0, bytes);
+    for_chunks<Real>(context.blocks(), run.threads, [&](int b, int chunk, Worker<Real>& worker) {
         Real* memory = static_cast<Real*>(tape.memory.data) + context.block_size(run.steps) * b;
-        backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, thread_worker<Real>(),
+        backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, worker,
                              partial ? partial + count * chunk : nullptr);
     });
     if (g.parameters) finish_gradient<Real>(context, partial, chunks, static_cast<Real*>(g.parameters));
@@ -1103,11 +1112,11 @@ template <class Real> static void train(const Program& p, const Run& run, void* 
     const Needs needs(p, g);
     const int blocks = context.blocks(), chunks = std::min(blocks, most_chunks);
     const std::size_t count = std::size_t(p.parameter_total);
-    Real* partial = partial_sums<Real>().get(count * chunks);
-    std::memset(partial, 0, count * chunks * sizeof(Real));
+    const Memory memory(count * chunks * sizeof(Real));
+    Real* partial = static_cast<Real*>(memory.data);
+    if (partial) std::memset(partial, 0, count * chunks * sizeof(Real));
     std::vector<double> sums(std::size_t(blocks) * p.loss_slots);
-    for_chunks(blocks, run.threads, [&](int b, int chunk) {
-        Worker<Real>& worker = thread_worker<Real>();
+    for_chunks<Real>(blocks, run.threads, [&](int b, int chunk, Worker<Real>& worker) {
         const Block<Real> block(context, b, worker.tape.get(context.block_size(run.steps)));
         Real* rows = worker.losses.get(std::size_t(p.loss_slots + 1) * L);
         std::memset(rows, 0, std::size_t(p.loss_slots) * L * sizeof(Real));
@@ -1205,9 +1214,9 @@ template <class Real> static void activate(int act, const void* in, void* out, s
 }
 
 template <class Real> static const Backend& backend() {
-    static const Backend b{sizeof(Real) == 8, tape_bytes<Real>,    forward<Real>,       backward<Real>,
-                           train<Real>,       adam<Real>,          draw_normal<Real>, draw_numbers<Real>,  draw_bernoulli<Real>,
-                           activate<Real>,    layer_forward<Real>, layer_backward<Real>};
+    static const Backend b{sizeof(Real) == 8,    tape_bytes<Real>, forward<Real>,       backward<Real>,
+                           train<Real>,          adam<Real>,       draw_normal<Real>,   draw_numbers<Real>,
+                           draw_bernoulli<Real>, activate<Real>,   layer_forward<Real>, layer_backward<Real>};
     return b;
 }
 

@@ -173,7 +173,8 @@ template <class Real> struct GatedLayer {
             if (!a.weight_gradient) return;
             const Right<const Real> right(rows_of(layer.x, I), I, rows_of(state, H));
             const std::ptrdiff_t columns = std::ptrdiff_t(width_in);
-            products.push_back({rows, int(columns), {{rows_of(d, rows).transposed(), right, all()}}, real(a.weight_gradient), columns});
+            products.push_back(
+                {rows, int(columns), {{rows_of(d, rows).transposed(), right, all()}}, real(a.weight_gradient), columns});
         };
         weights_of(layer.gate, d_gate, H, layer.before);
         weights_of(layer.recommend, d_recommend, H, layer.before);

@@ -41,11 +41,12 @@ const Backend& backend(bool wide) {
     return backend_baseline(wide);
 }
 
-// The backend for a batch: rows of half the size where the other half would be empty. Lanes do not see each other, so that
-// results are the same to the bit.
+// The backend for a batch: rows of half the size where the other half would be empty, and of two vectors for large batches with
+// AVX-512, whose products are limited by loads of weights otherwise. It depends on sizes only, never on threads.
 const Backend& backend_for(const Program& program, bool wide, int batch) {
 #ifdef GATEL0RD_X86
     if (chosen == "avx2" && batch <= (wide ? 4 : 8) && !program.draws()) return backend_avx2_narrow(wide);
+    if (chosen == "avx512" && batch >= (wide ? 32 : 64)) return backend_avx512_broad(wide);
 #endif
     return backend(wide);
 }
@@ -258,7 +259,7 @@ NB_MODULE(_native, m) {
                 nb::gil_scoped_release release;
                 const ThreadChoice choice({&p, train_call, wide, steps, batch}, threads);
                 run.threads = choice.threads();
-                backend(wide).train(p, run, pointer(gradient.first), losses.data());
+                backend_for(p, wide, run.batch).train(p, run, pointer(gradient.first), losses.data());
             }
             return losses;
         });

@@ -101,9 +101,7 @@ template <class Real> struct Right {
     Right(const Matrix<Real>& only) : first(only), second(only), split(std::numeric_limits<int>::max()) {}
     Right(const Matrix<Real>& a, int columns, const Matrix<Real>& b) : first(a), second(b), split(columns) {}
     Right from_row(std::ptrdiff_t r) const { return {first.from_row(r), split, second.from_row(r)}; }
-    bool operator==(const Right& other) const {
-        return first == other.first && second == other.second && split == other.split;
-    }
+    bool operator==(const Right& other) const { return first == other.first && second == other.second && split == other.split; }
     Matrix<Real> from_column(int c) const { return c < split ? first.from_column(c) : second.from_column(c - split); }
 };
 
@@ -123,8 +121,7 @@ template <class Real> static void pack_right(const Right<const Real>& right, int
             const int last = std::min(inner, k0 + at_once);
             for (int n = 0; n < N; ++n) {
                 const Matrix<const Real> column = right.from_column(c + n);
-                for (int k = k0; k < last; ++k)
-                    packed[std::size_t(k) * N + n] = n < count ? column.data[k * column.row] : Real(0);
+                for (int k = k0; k < last; ++k) packed[std::size_t(k) * N + n] = n < count ? column.data[k * column.row] : Real(0);
             }
         }
     }
@@ -250,7 +247,8 @@ template <class Real> static void compute_all(std::vector<Product<Real>> product
 // The same for products of one term with a long inner dimension: stretch by stretch, so that what was laid out is still in the
 // cache when it is used
 template <class Real> static void compute_tall(const std::vector<Product<Real>>& products, int threads) {
-    const int stretch = (threads > 1 ? 4 : 1) * Product<Real>::inner_block, inner = products.empty() ? 0 : products[0].terms[0].inner;
+    const int stretch = (threads > 1 ? 4 : 1) * Product<Real>::inner_block,
+              inner = products.empty() ? 0 : products[0].terms[0].inner;
     for (int k = 0; k < inner; k += stretch) {
         std::vector<Product<Real>> parts = products;
         for (Product<Real>& part : parts) {

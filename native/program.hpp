@@ -228,6 +228,7 @@ const Backend& backend_baseline(bool wide);
 const Backend& backend_avx2(bool wide);
 const Backend& backend_avx2_narrow(bool wide);  // only for programs that draw no random numbers
 const Backend& backend_avx512(bool wide);
+const Backend& backend_avx512_broad(bool wide);  // rows of two vectors
 #endif
 
 }  // namespace gatel0rd
