@@ -37,9 +37,9 @@ def draw_feed(shape: tuple[int, int], probability: float, *, seed: int, counter:
     """The sampling mask that a program draws for one batch, before its first steps are set, [T, B]."""
     out = torch.empty(shape, dtype=torch.float32)
     native.module().draw_bernoulli(False, out.data_ptr(), *shape, seed, counter, probability)
-    return out
+    return out.bool()
 
 
 def _is_observed() -> bool:
     """Whether somebody records or replaces PyTorch's operations, who would not see numbers that come from elsewhere."""
-    return torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
+    return torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack() > 0
