@@ -766,7 +766,9 @@ static void execute_backward(const Context<Real>& context, const Section& sectio
         const std::size_t a_mask = i.a >= 0 && size(i.a) == 1 ? L - 1 : ~std::size_t(0);
         const std::size_t b_mask = i.b >= 0 && size(i.b) == 1 ? L - 1 : ~std::size_t(0);
         auto into = [](Real* p, V<Real> v) { store(p, load(p) + v); };
-        const Real weight = i.slot >= 0 ? Real(context.run.loss_weights[i.slot]) : Real(0);
+        // losses count in training only; elsewhere nobody weights them
+        const auto& weights = context.run.loss_weights;
+        const Real weight = i.slot >= 0 && std::size_t(i.slot) < weights.size() ? Real(weights[i.slot]) : Real(0);
         switch (i.op) {
             case Op::linear:
                 linear_backward<Real>(linears[i.linear], frame, gradient, derivatives + std::size_t(i.derivative_row) * L, to_a,
