@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gatel0rd.models import WorldModel
+from gatel0rd.models.world_model import Predict, without_training
 from gatel0rd.nn.cells import State
 from gatel0rd.planning.noise import Array
 from gatel0rd.planning.tasks import ControlTask
@@ -65,20 +64,6 @@ class TrueForesight:
         pass
 
 
-@contextmanager
-def without_training(model: WorldModel) -> Iterator[None]:
-    """Use a model in evaluation mode and without gradients, and leave it in the mode it was in."""
-    was_training = model.training
-    if was_training:
-        model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        if was_training:
-            model.train()
-
-
 class LearnedForesight:
     """A world model that is fed with what is really seen, and carries its memory along.
 
@@ -96,35 +81,41 @@ class LearnedForesight:
         self.taken: list[Tensor] = []
         self.state: State | None = None  # after all inputs that are complete
         self.gates: Tensor | None = None  # at the last of them, [E, G]
+        self._predict: Predict | None = None  # for all futures that are asked for before the next step
 
     def ready(self) -> bool:
         return self.state is not None or len(self.seen) >= self.needed
 
     def predict(self, sequences: Array) -> Array:
         episodes, count, steps, size = sequences.shape
-        actions = _tensor(sequences.reshape(episodes * count, steps, size)).transpose(0, 1)  # -> [T, E·N, A]
+        # the order in memory stays what it is, as the engine reads any
+        actions = torch.from_numpy(np.array(sequences, dtype=np.float32, order="K"))
+        actions = actions.reshape(episodes * count, steps, size).transpose(0, 1)  # -> [T, E·N, A]
         parts = []
         for first in range(0, episodes * count, FUTURES_AT_ONCE):
-            index = torch.arange(first, min(first + FUTURES_AT_ONCE, episodes * count))
-            with without_training(self.model):
-                parts.append(self._futures(actions[:, index].contiguous(), index // count))
-        predictions = torch.cat(parts, dim=1).transpose(0, 1)  # -> [E·N, T, O]
+            last = min(first + FUTURES_AT_ONCE, episodes * count)
+            parts.append(self._futures(actions[:, first:last], torch.arange(first, last) // count))
+        predictions = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).transpose(0, 1)  # -> [E·N, T, O]
         return predictions.reshape(episodes, count, steps, -1).numpy()
 
     def _futures(self, actions: Tensor, episode: Tensor) -> Tensor:
         """Predictions [T, B, O] for candidates [T, B, A] of the given episodes [B]."""
         if self.state is not None:
+            if self._predict is None:
+                self._predict = self.model.prepare_predictions()
             state = tuple(part[episode] for part in self.state)
-            return self.model.rollout(state, self.seen[-1][episode], actions).predictions
+            return self._predict(state, self.seen[-1][episode], actions)
         before = self.needed - 1
         if before:
             actions = torch.cat([torch.stack(self.taken)[:, episode], actions])
         real = torch.stack(self.seen)[:, episode]
         observations = torch.cat([real, real[-1:].expand(len(actions) - self.needed, -1, -1)])  # the rest is not fed
-        return self.model.free_run(observations, actions).predictions[before:]
+        with without_training(self.model):
+            return self.model.free_run(observations, actions).predictions[before:]
 
     def advance(self, actions: Array, observations: Array) -> None:
         self.taken.append(_tensor(actions))
+        self._predict = None
         with without_training(self.model):
             if self.state is not None:
                 rollout = self.model.rollout(self.state, self.seen[-1], self.taken[-1].unsqueeze(0))
@@ -139,6 +130,7 @@ class LearnedForesight:
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         chosen = torch.from_numpy(rows)
+        self._predict = None
         self.seen = [observations[chosen] for observations in self.seen]
         self.taken = [actions[chosen] for actions in self.taken]
         self.state = None if self.state is None else tuple(part[chosen] for part in self.state)
