@@ -43,7 +43,7 @@ const Backend& backend(bool wide) {
 // results are the same to the bit.
 const Backend& backend_for(const Program& program, bool wide, int batch) {
 #ifdef GATEL0RD_X86
-    if (chosen == "avx2" && batch <= (wide ? 4 : 8) && !program.draws()) return backend_avx2_narrow(wide);
+    if (chosen != "baseline" && batch <= (wide ? 4 : 8) && !program.draws()) return backend_avx2_narrow(wide);
 #endif
     return backend(wide);
 }

@@ -154,6 +154,20 @@ def test_one_step_is_the_first_of_many_to_the_bit(cell):
 
 
 @pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("cell", CELLS)
+def test_few_environments_are_computed_as_among_many_to_the_bit(cell):
+    made = agent(cell)
+    generator = torch.Generator().manual_seed(0)
+    observations = torch.randn(6, 21, 5, generator=generator)
+    starts = torch.rand(6, 21, generator=generator) < 0.3
+    many = made(observations, made.initial_state(21), starts)
+    for count in (1, 8, 9, 16):
+        few = made(observations[:, :count], made.initial_state(count), starts[:, :count])
+        assert torch.equal(few.policy.log_probs, many.policy.log_probs[:, :count])
+        assert torch.equal(few.values, many.values[:, :count])
+
+
+@pytest.mark.usefixtures("instruction_set")
 def test_the_engine_and_pytorch_agree_on_an_agent():
     observations = torch.rand(6, 5, 5, generator=torch.Generator().manual_seed(0))
     starts = torch.zeros(6, 5, dtype=torch.bool)
@@ -352,6 +366,33 @@ def test_the_gradients_by_hand_are_autograds(options):
         assert (gradient is None) == (name not in gradients)
         if gradient is not None:
             torch.testing.assert_close(gradients[name], gradient, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("noise", ["kept", "none"])
+@pytest.mark.parametrize("cell", [*CELLS, None])
+def test_an_update_in_the_engine_is_the_one_of_pytorch(cell, noise):
+    config = replace(SMALL, gate_noise=noise, sparsity_weight=0.1, batch_size=24, environments=5)
+    ours, theirs = (recall_agent(cell or "elman", memory=cell is not None, engine=name) for name in ("native", "torch"))
+    rollouts = [collected(ours, config)[0] for _ in range(2)]  # an update changes a rollout's memories
+    learners = [Learner(made, config) for made in (ours, theirs)]
+    assert [learner.compiled is None for learner in learners] == [False, True]
+    terms = [
+        learner.update(rollout, torch.Generator().manual_seed(0))
+        for learner, rollout in zip(learners, rollouts, strict=True)
+    ]
+    assert terms[0] == pytest.approx(terms[1], rel=1e-4, abs=1e-6)
+    memories = zip(*(rollout.memories for rollout in rollouts), strict=True)
+    for first, second in [*memories, *zip(ours.parameters(), theirs.parameters(), strict=True)]:
+        torch.testing.assert_close(first, second, rtol=1e-3, atol=2e-5)
+
+
+def test_agents_with_a_forward_pass_of_their_own_are_not_compiled():
+    class Own(ActorCritic):
+        def encode(self, observations):
+            return super().encode(observations) * 2
+
+    assert Learner(Own(recall_agent().config), SMALL).compiled is None
 
 
 def test_open_gates_cost():

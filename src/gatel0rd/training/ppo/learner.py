@@ -14,7 +14,8 @@ from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.training.adam import AdamState, read_adam, restore_adam
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo.advantages import generalized_advantages
-from gatel0rd.training.ppo.chunks import chunk_batches, run_chunks
+from gatel0rd.training.ppo.chunks import ChunkBatch, chunk_batches, run_chunks
+from gatel0rd.training.ppo.compiled_gradient import CompiledGradient
 from gatel0rd.training.ppo.loss import LossTerms, StoredSteps, backward
 from gatel0rd.training.ppo.rollout import RolloutBuffer
 
@@ -24,8 +25,12 @@ class Learner:
 
     def __init__(self, agent: ActorCritic, config: PPOConfig) -> None:
         self.agent, self.config = agent, config
+        self.compiled = CompiledGradient.make(agent, config)
+        self.parameters = dict(agent.named_parameters())
         self.optimizer: FlatAdam | torch.optim.Adam
-        if can_run(agent.engine, [], agent):
+        if self.compiled is not None:
+            self.parameters, self.optimizer = self.compiled.parameters, self.compiled.optimizer
+        elif can_run(agent.engine, [], agent):
             self.optimizer = FlatAdam(list(agent.parameters()), gradients=True)
         else:
             self.optimizer = torch.optim.Adam(
@@ -43,6 +48,9 @@ class Learner:
             gamma=config.gamma,
             gae_lambda=config.gae_lambda,
         )
+        stored = (rollout.actions, rollout.log_probs, rollout.values, advantages)
+        if self.compiled is not None:
+            self.compiled.begin(rollout)
         found: list[Tensor] = []
         norms: list[float] = []
         for epoch in range(config.epochs):
@@ -51,9 +59,7 @@ class Learner:
                 if noise is not None and config.gate_noise == "fresh":
                     assert agent.memory is not None
                     noise = agent.memory.sample_noise(config.chunk, noise.shape[1], noise, generator)
-                output = run_chunks(agent, rollout, batch, noise=noise, refresh=config.refresh_memories)
-                tensors = (rollout.actions, rollout.log_probs, rollout.values, advantages)
-                terms = backward(output, StoredSteps(*map(batch.select, tensors)), config)
+                terms = self._add_gradient(rollout, batch, noise, stored)
                 norms.append(self._descend())
                 found.append(torch.stack([getattr(terms, field.name).detach() for field in fields(terms)]))
         means = torch.stack(found).mean(dim=0).tolist()
@@ -61,6 +67,15 @@ class Learner:
             **dict(zip((field.name for field in fields(LossTerms)), means, strict=True)),
             "gradient_norm": np.mean(norms),
         }
+
+    def _add_gradient(
+        self, rollout: RolloutBuffer, batch: ChunkBatch, noise: Tensor | None, stored: tuple[Tensor, ...]
+    ) -> LossTerms:
+        """The loss on a batch, whose gradient the optimizer will see."""
+        if self.compiled is not None:
+            return self.compiled.compute(batch, stored, noise)
+        output = run_chunks(self.agent, rollout, batch, noise=noise, refresh=self.config.refresh_memories)
+        return backward(output, StoredSteps(*map(batch.select, stored)), self.config)
 
     def _descend(self) -> float:
         """Clip the gradients and take a step along them; returns their norm."""
@@ -75,7 +90,7 @@ class Learner:
         return float(norm)
 
     def read_optimizer(self) -> AdamState:
-        return read_adam(self.optimizer, dict(self.agent.named_parameters()))
+        return read_adam(self.optimizer, self.parameters)
 
     def restore_optimizer(self, state: AdamState) -> None:
-        restore_adam(self.optimizer, dict(self.agent.named_parameters()), state)
+        restore_adam(self.optimizer, self.parameters, state)

@@ -1,0 +1,90 @@
+"""The gradient of PPO's loss without autograd: the encoder over all frames, then memory and heads over time."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gatel0rd.engine import Compiled, can_run
+from gatel0rd.engine.frames import LANES, frame_program
+from gatel0rd.engine.gradients import GradientRun
+from gatel0rd.engine.optimizer import FlatAdam
+from gatel0rd.models.actor_critic import ActorCritic, ActorCriticOutput, Categorical, agent_program
+from gatel0rd.training.config import PPOConfig
+from gatel0rd.training.ppo.chunks import ChunkBatch, store_memories
+from gatel0rd.training.ppo.loss import LossTerms, StoredSteps, loss_gradients
+from gatel0rd.training.ppo.rollout import RolloutBuffer
+
+
+class CompiledGradient:
+    """Two programs of an agent with categorical actions, and an optimizer in whose buffer their gradients end up.
+
+    Use :meth:`make`, which knows whether the compiled engine can run the agent.
+    """
+
+    def __init__(self, agent: ActorCritic, config: PPOConfig, encoder: Compiled, rest: Compiled) -> None:
+        self.agent, self.config = agent, config
+        names = [f"encoder.{name}" for name in encoder.program.parameters] + rest.program.parameters
+        known = dict(agent.named_parameters())
+        self.parameters = {name: known[name] for name in names}  # in the order of the programs
+        self.optimizer = FlatAdam(list(self.parameters.values()), gradients=True)
+        places = [int(program.native.parameter_total) for program in (encoder, rest)]
+        of_encoder, of_rest = self.optimizer.gradient.split(places)
+        self.encoder = GradientRun(encoder, agent.encoder, of_encoder)
+        self.rest = GradientRun(rest, agent, of_rest)
+
+    @classmethod
+    def make(cls, agent: ActorCritic, config: PPOConfig) -> CompiledGradient | None:
+        """None where PyTorch has to do the work."""
+        own = type(agent).encode is ActorCritic.encode and type(agent).forward_features is ActorCritic.forward_features
+        if agent.log_std is not None or not own or not can_run(agent.engine, [], agent):
+            return None
+        memory = agent.memory
+        with_noise = memory is not None and memory.noise_size > 0 and config.gate_noise != "none"
+        programs = frame_program(agent.encoder), agent_program(agent, True, with_noise, memory is not None)
+        if programs[0] is None or programs[1] is None:
+            return None
+        return cls(agent, config, Compiled(programs[0]), Compiled(programs[1]))
+
+    def begin(self, rollout: RolloutBuffer) -> None:
+        """Prepare for batches of a rollout."""
+        dtype = rollout.values.dtype
+        self.rollout, self.count = rollout, rollout.starts.shape[1]
+        self.frames = rollout.observations.flatten(0, 1).flatten(1).to(dtype)  # [T·N, size]
+        self.starts = rollout.starts.to(dtype)
+
+    @torch.no_grad()
+    def compute(self, batch: ChunkBatch, stored: tuple[Tensor, ...], noise: Tensor | None) -> LossTerms:
+        """Write the gradient of a batch to the optimizer's buffer.
+
+        Args:
+            stored: actions, log-probabilities, values and advantages of the whole rollout.
+            noise: of the gates, [T, B, H].
+        """
+        rows = (batch.steps * self.count + batch.columns).flatten()  # of frames, [T·B]
+
+        def select(tensor: Tensor) -> Tensor:
+            return tensor.flatten(0, 1).index_select(0, rows).view(*batch.steps.shape, *tensor.shape[2:])
+
+        lanes = LANES if len(rows) % LANES == 0 else len(rows)
+        frames = self.frames.index_select(0, rows).view(-1, lanes, self.frames.shape[1])
+        (encoded,), _ = self.encoder.forward([frames], [])
+        features = encoded.view(*batch.steps.shape, -1)
+        masks = [] if self.agent.memory is None else [select(self.starts).unsqueeze(-1)]
+        sequences = [features, *([] if noise is None else [noise]), *masks]
+        (actor, critic, *others), state = self.rest.forward(sequences, batch.memories(self.rollout))
+        outputs, latents, gates = [*others, None, None, None][:3]
+        if self.config.refresh_memories:
+            store_memories(self.agent, self.rollout, batch, outputs, latents)
+
+        policy = Categorical(torch.log_softmax(actor, dim=-1))
+        output = ActorCriticOutput(policy, critic[..., 0], outputs, latents, gates, state)
+        terms, gradients = loss_gradients(output, StoredSteps(*map(select, stored)), self.config)
+        slope = gradients["log_probs"]  # through the softmax: d/d logit = d/d log p - p · sum of d/d log p
+        d_actor = slope - policy.log_probs.exp() * slope.sum(dim=-1, keepdim=True)
+        d_others = [None, None, gradients.get("gates")][: len(others)]
+        wanted = [True, *[False] * (len(sequences) - 1)]
+        d_features, *_ = self.rest.backward([d_actor, gradients["values"].unsqueeze(-1), *d_others], wanted)
+        assert d_features is not None
+        self.encoder.backward([d_features.view(encoded.shape)], [False])
+        return terms
