@@ -241,6 +241,28 @@ def test_the_first_pass_reproduces_what_was_stored_to_the_bit(cell, noise, chunk
             assert torch.equal(before, after)  # refreshed by the same weights: the same memories
 
 
+@pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("cell", [*CELLS, None])
+def test_steps_straight_into_the_rollout_are_those_of_single_calls(cell, monkeypatch):
+    made = recall_agent(cell or "elman", memory=cell is not None)
+    envs = make_vector_env("gatel0rd/Recall-v0", 3)
+    found = []
+    for compiled in (True, False):
+        if not compiled:
+            monkeypatch.setattr("gatel0rd.training.ppo.rollout.compile_steps", lambda agent, noise: None)
+        generator = torch.Generator().manual_seed(1)
+        collector = RolloutCollector(made, envs, seed=0)
+        rollouts = [collector.collect(SMALL, generator) for _ in range(2)]
+        found.append((rollouts, collector, generator.get_state()))
+    (ours, first, state), (theirs, second, other_state) = found
+    assert torch.equal(state, other_state) and all(map(torch.equal, first.state, second.state))
+    for (rollout, episodes), (expected, others) in zip(ours, theirs, strict=True):
+        assert episodes == others
+        for name in ("observations", "starts", "actions", "log_probs", "values", "rewards", "next_values"):
+            assert torch.equal(getattr(rollout, name), getattr(expected, name))
+        assert all(map(torch.equal, rollout.memories, expected.memories))
+
+
 def test_fresh_noise_disturbs_the_ratios():
     made = recall_agent()
     rollout, _ = collected(made)

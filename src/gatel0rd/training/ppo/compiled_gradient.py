@@ -14,6 +14,7 @@ from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo.chunks import ChunkBatch, store_memories
 from gatel0rd.training.ppo.loss import LossTerms, StoredSteps, loss_gradients
 from gatel0rd.training.ppo.rollout import RolloutBuffer
+from gatel0rd.training.ppo.steps import is_described
 
 
 class CompiledGradient:
@@ -36,8 +37,7 @@ class CompiledGradient:
     @classmethod
     def make(cls, agent: ActorCritic, config: PPOConfig) -> CompiledGradient | None:
         """None where PyTorch has to do the work."""
-        own = type(agent).encode is ActorCritic.encode and type(agent).forward_features is ActorCritic.forward_features
-        if agent.log_std is not None or not own or not can_run(agent.engine, [], agent):
+        if agent.log_std is not None or not is_described(agent) or not can_run(agent.engine, [], agent):
             return None
         memory = agent.memory
         with_noise = memory is not None and memory.noise_size > 0 and config.gate_noise != "none"
