@@ -94,21 +94,25 @@ class LearnedForesight:
         parts = []
         for first in range(0, episodes * count, FUTURES_AT_ONCE):
             last = min(first + FUTURES_AT_ONCE, episodes * count)
-            parts.append(self._futures(actions[:, first:last], torch.arange(first, last) // count))
+            episode = torch.arange(first, last) // count if episodes > 1 else None
+            parts.append(self._futures(actions[:, first:last], episode))
         predictions = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).transpose(0, 1)  # -> [E·N, T, O]
         return predictions.reshape(episodes, count, steps, -1).numpy()
 
-    def _futures(self, actions: Tensor, episode: Tensor) -> Tensor:
-        """Predictions [T, B, O] for candidates [T, B, A] of the given episodes [B]."""
+    def _futures(self, actions: Tensor, episode: Tensor | None) -> Tensor:
+        """Predictions [T, B, O] for candidates [T, B, A] of the given episodes [B]; None: of the only one."""
+
+        def repeat(tensor: Tensor) -> Tensor:
+            return tensor.expand(actions.shape[1], -1) if episode is None else tensor[episode]
+
         if self.state is not None:
             if self._predict is None:
                 self._predict = self.model.prepare_predictions()
-            state = tuple(part[episode] for part in self.state)
-            return self._predict(state, self.seen[-1][episode], actions)
+            return self._predict(tuple(map(repeat, self.state)), repeat(self.seen[-1]), actions)
         before = self.needed - 1
         if before:
-            actions = torch.cat([torch.stack(self.taken)[:, episode], actions])
-        real = torch.stack(self.seen)[:, episode]
+            actions = torch.cat([torch.stack([repeat(taken) for taken in self.taken]), actions])
+        real = torch.stack([repeat(seen) for seen in self.seen])
         observations = torch.cat([real, real[-1:].expand(len(actions) - self.needed, -1, -1)])  # the rest is not fed
         with without_training(self.model):
             return self.model.free_run(observations, actions).predictions[before:]

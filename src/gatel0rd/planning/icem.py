@@ -164,20 +164,21 @@ class ICEM:
         self.elites = self._shifted_elites()
         self.mean = self.mean if start is None else start.copy()
         for iteration, count in enumerate(counts):
-            if iteration == 0:  # with the last step's elites, whose costs are of a step ago
-                tried = [self.elites] if suggestions is None else [self.elites, suggestions]
-                samples = self._sample(count, tried)
+            if iteration == 0:
+                others = [self.elites] if suggestions is None else [self.elites, suggestions]
             else:
-                samples = self._sample(count)
+                others = [self.elites[:, : config.kept if config.keep_elites else 0]]
+            samples = self._sample(count, others)
             if config.try_mean and iteration == len(counts) - 1:
                 samples[:, 0] = self.mean
-            costs = self._evaluate(objective, samples)
-            if iteration > 0 and config.keep_elites:
-                samples = np.concatenate([samples, self.elites[:, : config.kept]], axis=1)
-                costs = np.concatenate([costs, self.elite_costs[:, : config.kept]], axis=1)
+            if iteration == 0:  # with the last step's elites, whose costs are of a step ago
+                costs = self._evaluate(objective, samples)
+            else:
+                kept_costs = self.elite_costs[:, : others[0].shape[1]]
+                costs = np.concatenate([self._evaluate(objective, samples[:, :count]), kept_costs], axis=1)
             order = np.argsort(costs, axis=1, kind="stable")[:, : config.elites]
-            self.elites = np.take_along_axis(samples, order[:, :, None, None], axis=1)
-            self.elite_costs = np.take_along_axis(costs, order, axis=1)
+            episodes = np.arange(len(order))[:, None]
+            self.elites, self.elite_costs = samples[episodes, order], costs[episodes, order]
             self._fit()
         self.planned = self.elites[:, 0] if config.execute_best else self.mean
         action: Array = self.planned[:, 0].copy()
