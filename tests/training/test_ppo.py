@@ -409,12 +409,38 @@ def test_an_update_in_the_engine_is_the_one_of_pytorch(cell, noise):
         torch.testing.assert_close(first, second, rtol=1e-3, atol=2e-5)
 
 
-def test_agents_with_a_forward_pass_of_their_own_are_not_compiled():
+def test_agents_that_a_program_does_not_describe_are_not_compiled():
     class Own(ActorCritic):
         def encode(self, observations):
             return super().encode(observations) * 2
 
     assert Learner(Own(recall_agent().config), SMALL).compiled is None
+    frozen = recall_agent()
+    frozen.encoder.requires_grad_(False)
+    assert Learner(frozen, SMALL).compiled is None
+
+
+def test_gates_without_noise_can_be_trained():
+    config = replace(recall_agent().config, cell=CellConfig(name="gatel0rd", hidden_size=6, noise_std=0.0))
+    made = ActorCritic(config)
+    rollout, _ = collected(made)
+    learner = Learner(made, SMALL)
+    assert rollout.noise is None and learner.compiled is not None
+    assert np.isfinite(learner.update(rollout, torch.Generator().manual_seed(0))["value"])
+
+
+def test_hooks_that_come_later_are_called():
+    made, other = recall_agent("lstm"), recall_agent("lstm")
+    learners = [Learner(made, SMALL), Learner(other, SMALL)]
+    seen = []
+    made.heads.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs)))
+    for learner, expected in zip(learners, (True, False), strict=True):
+        rollout, _ = collected(recall_agent("lstm"))
+        learner.update(rollout, torch.Generator().manual_seed(0))
+        assert bool(seen) == expected
+        seen.clear()
+    for first, second in zip(made.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-3, atol=2e-5)
 
 
 def test_open_gates_cost():

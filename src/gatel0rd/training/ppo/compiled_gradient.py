@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import torch
 from torch import Tensor
 
@@ -23,8 +25,11 @@ class CompiledGradient:
     Use :meth:`make`, which knows whether the compiled engine can run the agent.
     """
 
-    def __init__(self, agent: ActorCritic, config: PPOConfig, encoder: Compiled, rest: Compiled) -> None:
-        self.agent, self.config = agent, config
+    def __init__(
+        self, agent: ActorCritic, config: PPOConfig, encoder: Compiled, rest: Compiled, *, with_noise: bool
+    ) -> None:
+        self.agent, self.config, self._key = agent, config, _key_of(agent)
+        self.with_noise = with_noise
         names = [f"encoder.{name}" for name in encoder.program.parameters] + rest.program.parameters
         known = dict(agent.named_parameters())
         self.parameters = {name: known[name] for name in names}  # in the order of the programs
@@ -40,18 +45,28 @@ class CompiledGradient:
         if agent.log_std is not None or not is_described(agent) or not can_run(agent.engine, [], agent):
             return None
         memory = agent.memory
-        with_noise = memory is not None and memory.noise_size > 0 and config.gate_noise != "none"
+        with_noise = memory is not None and memory.noise_size > 0 and memory.noise_std > 0
+        with_noise = with_noise and config.gate_noise != "none"
         programs = frame_program(agent.encoder), agent_program(agent, True, with_noise, memory is not None)
         if programs[0] is None or programs[1] is None:
             return None
-        return cls(agent, config, Compiled(programs[0]), Compiled(programs[1]))
+        used = {*(f"encoder.{name}" for name in programs[0].parameters), *programs[1].parameters}
+        parameters = dict(agent.named_parameters())
+        if used != set(parameters) or not all(parameter.requires_grad for parameter in parameters.values()):
+            return None
+        return cls(agent, config, Compiled(programs[0]), Compiled(programs[1]), with_noise=with_noise)
 
-    def begin(self, rollout: RolloutBuffer) -> None:
-        """Prepare for batches of a rollout."""
+    def begin(self, rollout: RolloutBuffer) -> bool:
+        """Prepare for batches of a rollout; False if the agent is no longer what the programs describe."""
+        same = _key_of(self.agent) == self._key and (rollout.noise is not None) == self.with_noise
+        frozen = any(not parameter.requires_grad for parameter in self.parameters.values())
+        if not same or frozen or not can_run(self.agent.engine, [], self.agent):
+            return False
         dtype = rollout.values.dtype
         self.rollout, self.count = rollout, rollout.starts.shape[1]
         self.frames = rollout.observations.flatten(0, 1).flatten(1).to(dtype)  # [T·N, size]
         self.starts = rollout.starts.to(dtype)
+        return True
 
     @torch.no_grad()
     def compute(self, batch: ChunkBatch, stored: tuple[Tensor, ...], noise: Tensor | None) -> LossTerms:
@@ -88,3 +103,7 @@ class CompiledGradient:
         assert d_features is not None
         self.encoder.backward([d_features.view(encoded.shape)], [False])
         return terms
+
+
+def _key_of(agent: ActorCritic) -> Hashable:
+    return None if agent.memory is None else agent.memory.program_key()

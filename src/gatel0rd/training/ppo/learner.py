@@ -14,7 +14,7 @@ from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.training.adam import AdamState, read_adam, restore_adam
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo.advantages import generalized_advantages
-from gatel0rd.training.ppo.chunks import ChunkBatch, chunk_batches, run_chunks
+from gatel0rd.training.ppo.chunks import chunk_batches, run_chunks
 from gatel0rd.training.ppo.compiled_gradient import CompiledGradient
 from gatel0rd.training.ppo.loss import LossTerms, StoredSteps, backward
 from gatel0rd.training.ppo.rollout import RolloutBuffer
@@ -49,8 +49,7 @@ class Learner:
             gae_lambda=config.gae_lambda,
         )
         stored = (rollout.actions, rollout.log_probs, rollout.values, advantages)
-        if self.compiled is not None:
-            self.compiled.begin(rollout)
+        compiled = self.compiled if self.compiled is not None and self.compiled.begin(rollout) else None
         found: list[Tensor] = []
         norms: list[float] = []
         for epoch in range(config.epochs):
@@ -59,7 +58,11 @@ class Learner:
                 if noise is not None and config.gate_noise == "fresh":
                     assert agent.memory is not None
                     noise = agent.memory.sample_noise(config.chunk, noise.shape[1], noise, generator)
-                terms = self._add_gradient(rollout, batch, noise, stored)
+                if compiled is not None:
+                    terms = compiled.compute(batch, stored, noise)
+                else:
+                    output = run_chunks(agent, rollout, batch, noise=noise, refresh=config.refresh_memories)
+                    terms = backward(output, StoredSteps(*map(batch.select, stored)), config)
                 norms.append(self._descend())
                 found.append(torch.stack([getattr(terms, field.name).detach() for field in fields(terms)]))
         means = torch.stack(found).mean(dim=0).tolist()
@@ -67,15 +70,6 @@ class Learner:
             **dict(zip((field.name for field in fields(LossTerms)), means, strict=True)),
             "gradient_norm": np.mean(norms),
         }
-
-    def _add_gradient(
-        self, rollout: RolloutBuffer, batch: ChunkBatch, noise: Tensor | None, stored: tuple[Tensor, ...]
-    ) -> LossTerms:
-        """The loss on a batch, whose gradient the optimizer will see."""
-        if self.compiled is not None:
-            return self.compiled.compute(batch, stored, noise)
-        output = run_chunks(self.agent, rollout, batch, noise=noise, refresh=self.config.refresh_memories)
-        return backward(output, StoredSteps(*map(batch.select, stored)), self.config)
 
     def _descend(self) -> float:
         """Clip the gradients and take a step along them; returns their norm."""
