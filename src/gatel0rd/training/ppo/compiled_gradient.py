@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,7 +57,7 @@ class CompiledGradient:
             return None
         return cls(agent, config, Compiled(programs[0]), Compiled(programs[1]), with_noise=with_noise)
 
-    def begin(self, rollout: RolloutBuffer) -> bool:
+    def begin(self, rollout: RolloutBuffer, advantages: Tensor) -> bool:
         """Prepare for batches of a rollout; False if the agent is no longer what the programs describe."""
         same = _key_of(self.agent) == self._key and (rollout.noise is not None) == self.with_noise
         frozen = any(not parameter.requires_grad for parameter in self.parameters.values())
@@ -65,28 +66,22 @@ class CompiledGradient:
         dtype = rollout.values.dtype
         self.rollout, self.count = rollout, rollout.starts.shape[1]
         self.frames = rollout.observations.flatten(0, 1).flatten(1).to(dtype)  # [T·N, size]
-        self.starts = rollout.starts.to(dtype)
+        stored = (rollout.starts.to(dtype), rollout.actions, rollout.log_probs, rollout.values, advantages)
+        self.stored = [tensor.flatten().numpy() for tensor in stored]
         return True
 
     @torch.no_grad()
-    def compute(self, batch: ChunkBatch, stored: tuple[Tensor, ...], noise: Tensor | None) -> LossTerms:
-        """Write the gradient of a batch to the optimizer's buffer.
-
-        Args:
-            stored: actions, log-probabilities, values and advantages of the whole rollout.
-            noise: of the gates, [T, B, H].
-        """
+    def compute(self, batch: ChunkBatch, noise: Tensor | None) -> LossTerms:
+        """Write the gradient of a batch to the optimizer's buffer. Shape: noise of the gates [T, B, H]."""
         rows = (batch.steps * self.count + batch.columns).flatten()  # of frames, [T·B]
-
-        def select(tensor: Tensor) -> Tensor:
-            return tensor.flatten(0, 1).index_select(0, rows).view(*batch.steps.shape, *tensor.shape[2:])
+        chosen, shape = rows.numpy(), tuple(batch.steps.shape)
+        starts, *stored = (torch.from_numpy(array[chosen].reshape(shape)) for array in self.stored)
 
         lanes = LANES if len(rows) % LANES == 0 else len(rows)
         frames = self.frames.index_select(0, rows).view(-1, lanes, self.frames.shape[1])
         (encoded,), _ = self.encoder.forward([frames], [])
-        features = encoded.view(*batch.steps.shape, -1)
-        masks = [] if self.agent.memory is None else [select(self.starts).unsqueeze(-1)]
-        sequences = [features, *([] if noise is None else [noise]), *masks]
+        masks = [] if self.agent.memory is None else [starts.unsqueeze(-1)]
+        sequences = [encoded.view(*shape, -1), *([] if noise is None else [noise]), *masks]
         (actor, critic, *others), state = self.rest.forward(sequences, batch.memories(self.rollout))
         outputs, latents, gates = [*others, None, None, None][:3]
         if self.config.refresh_memories:
@@ -94,15 +89,21 @@ class CompiledGradient:
 
         policy = Categorical(torch.log_softmax(actor, dim=-1))
         output = ActorCriticOutput(policy, critic[..., 0], outputs, latents, gates, state)
-        terms, gradients = loss_gradients(output, StoredSteps(*map(select, stored)), self.config)
-        slope = gradients["log_probs"]  # through the softmax: d/d logit = d/d log p - p · sum of d/d log p
-        d_actor = slope - policy.log_probs.exp() * slope.sum(dim=-1, keepdim=True)
+        terms, gradients = loss_gradients(output, StoredSteps(*stored), self.config)
+        d_actor = through_softmax(policy.log_probs, gradients["log_probs"])
         d_others = [None, None, gradients.get("gates")][: len(others)]
         wanted = [True, *[False] * (len(sequences) - 1)]
         d_features, *_ = self.rest.backward([d_actor, gradients["values"].unsqueeze(-1), *d_others], wanted)
         assert d_features is not None
         self.encoder.backward([d_features.view(encoded.shape)], [False])
         return terms
+
+
+def through_softmax(log_probs: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of logits from the one of log-probabilities: d/dz = d/d log p - p · sum of d/d log p. [..., A]."""
+    slope = gradient.numpy()
+    total = np.add.reduce(slope, axis=-1, keepdims=True)
+    return torch.from_numpy(slope - np.exp(log_probs.numpy()) * total)
 
 
 def _key_of(agent: ActorCritic) -> Hashable:

@@ -49,7 +49,7 @@ class Learner:
             gae_lambda=config.gae_lambda,
         )
         stored = (rollout.actions, rollout.log_probs, rollout.values, advantages)
-        compiled = self.compiled if self.compiled is not None and self.compiled.begin(rollout) else None
+        compiled = self.compiled if self.compiled is not None and self.compiled.begin(rollout, advantages) else None
         found: list[Tensor] = []
         norms: list[float] = []
         for epoch in range(config.epochs):
@@ -59,7 +59,7 @@ class Learner:
                     assert agent.memory is not None
                     noise = agent.memory.sample_noise(config.chunk, noise.shape[1], noise, generator)
                 if compiled is not None:
-                    terms = compiled.compute(batch, stored, noise)
+                    terms = compiled.compute(batch, noise)
                 else:
                     output = run_chunks(agent, rollout, batch, noise=noise, refresh=config.refresh_memories)
                     terms = backward(output, StoredSteps(*map(batch.select, stored)), config)
