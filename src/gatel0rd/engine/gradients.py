@@ -35,6 +35,9 @@ class GradientRun:
     def forward(self, sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> Results:
         """Outputs and final values; what a backward pass needs is kept until the next call."""
         self.compiled.check(sequences, initials)
+        for tensor in (*sequences, *initials):
+            if tensor.dtype != self.gradient.dtype:
+                raise ValueError(f"a tensor is of type {tensor.dtype}; the parameters are {self.gradient.dtype}")
         self._inputs, self._tape = (sequences, initials), native.module().Tape()
         results = self.compiled.forward(sequences, initials, self._parameters, self._masks, self._tape)
         count = len(self.compiled.program.outputs)
@@ -45,6 +48,8 @@ class GradientRun:
 
         Final values have no gradients.
         """
+        if self._tape is None:
+            raise ValueError("there was no forward pass; call forward before backward")
         sequences, initials = self._inputs
         found = [torch.zeros_like(sequence) if need else None for sequence, need in zip(sequences, wanted, strict=True)]
         self.compiled.native.backward(

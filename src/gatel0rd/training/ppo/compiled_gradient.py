@@ -59,11 +59,11 @@ class CompiledGradient:
 
     def begin(self, rollout: RolloutBuffer, advantages: Tensor) -> bool:
         """Prepare for batches of a rollout; False if the agent is no longer what the programs describe."""
+        dtype = self.optimizer.flat.dtype
         same = _key_of(self.agent) == self._key and (rollout.noise is not None) == self.with_noise
         frozen = any(not parameter.requires_grad for parameter in self.parameters.values())
-        if not same or frozen or not can_run(self.agent.engine, [], self.agent):
+        if not same or frozen or rollout.values.dtype != dtype or not can_run(self.agent.engine, [], self.agent):
             return False
-        dtype = rollout.values.dtype
         self.rollout, self.count = rollout, rollout.starts.shape[1]
         self.frames = rollout.observations.flatten(0, 1).flatten(1).to(dtype)  # [T·N, size]
         stored = (rollout.starts.to(dtype), rollout.actions, rollout.log_probs, rollout.values, advantages)
