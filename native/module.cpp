@@ -45,7 +45,7 @@ const Backend& backend(bool wide) {
 // AVX-512, whose products are limited by loads of weights otherwise. It depends on sizes only, never on threads.
 const Backend& backend_for(const Program& program, bool wide, int batch) {
 #ifdef GATEL0RD_X86
-    if (chosen == "avx2" && batch <= (wide ? 4 : 8) && !program.draws()) return backend_avx2_narrow(wide);
+    if (chosen != "baseline" && batch <= (wide ? 4 : 8) && !program.draws()) return backend_avx2_narrow(wide);
     if (chosen == "avx512" && batch >= (wide ? 32 : 64)) return backend_avx512_broad(wide);
 #endif
     return backend(wide);

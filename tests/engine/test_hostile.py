@@ -75,9 +75,10 @@ def test_an_index_outside_the_data_is_refused_by_python_and_by_the_engine(index)
     _, trainer = make_trainer()
     with pytest.raises(IndexError, match="of 5"):
         trainer.losses(torch.tensor(index), probability=0.5, weights=[1.0, 1.0], counter=0)
-    trainer.count = 2**62  # now only the engine looks
+    names = torch.tensor(index)
+    arguments = trainer.wide, 7, len(names), 1, *flats([names]), trainer._views, trainer._parameters, trainer._masks
     with pytest.raises(ValueError, match=f"the batch names sequence {index[-1]} of 5"):
-        trainer.losses(torch.tensor(index), probability=0.5, weights=[1.0, 1.0], counter=0)
+        trainer.compiled.native.train(*arguments, 0, 0, 0.5, [1.0, 1.0], *flats([trainer.gradient]))
 
 
 def small_program():

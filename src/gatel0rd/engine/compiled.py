@@ -86,14 +86,20 @@ class Compiled:
         parameters: Sequence[Flat],
         masks: Sequence[Flat],
         tape: Any,
+        *,
+        batch_first: bool = False,
     ) -> tuple[Tensor, ...]:
         """Outputs and final values of a run, without autograd; a tape keeps what a backward pass needs.
 
-        Parameters and masks are given by their :func:`flats`.
+        Parameters and masks are given by their :func:`flats`. ``batch_first``: outputs are [T, B, ·] all the same, but
+        contiguous once their first two dimensions are exchanged.
         """
         like = sequences[0]
         steps, batch = like.shape[:2]
-        outputs = tuple(like.new_empty(steps, batch, value.size) for value in self.program.outputs)
+        if batch_first:
+            outputs = tuple(like.new_empty(batch, steps, value.size).transpose(0, 1) for value in self.program.outputs)
+        else:
+            outputs = tuple(like.new_empty(steps, batch, value.size) for value in self.program.outputs)
         finals = tuple(like.new_empty(batch, value.size) for value in self.program.finals)
         if batch > 0:
             self.native.forward(
@@ -106,17 +112,20 @@ class Compiled:
             )
         return outputs + finals
 
-    def prepare(self, root: nn.Module) -> Callable[[Sequence[Tensor], Sequence[Tensor]], Results]:
+    def prepare(
+        self, root: nn.Module, *, batch_first: bool = False
+    ) -> Callable[[Sequence[Tensor], Sequence[Tensor]], Results]:
         """:meth:`run` without gradients and without checks, for many calls while the weights stay where they are.
 
         The caller sees to it that the first call's shapes and types were checked, and that later ones are the same.
+        ``batch_first``: as of :meth:`forward`.
         """
         tensors = [tensor.detach().contiguous() for tensor in self.parameters(root)]
         parameters, masks = flats(tensors), flats(self.masks(root))
         count = len(self.program.outputs)
 
         def run(sequences: Sequence[Tensor], initials: Sequence[Tensor], kept: object = tensors) -> Results:
-            results = self.forward(sequences, initials, parameters, masks, None)
+            results = self.forward(sequences, initials, parameters, masks, None, batch_first=batch_first)
             return Results(results[:count], results[count:])
 
         return run

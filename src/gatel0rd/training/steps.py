@@ -182,6 +182,11 @@ class NativeStepper:
     ) -> Terms:
         config, batch = self.config, len(index)
         self.trainer.steps = self.all_steps if steps is None else steps
+        if not 1 <= self.trainer.steps <= self.all_steps or batch == 0:
+            raise ValueError(
+                f"a step on {batch} sequences of {self.trainer.steps} time steps was asked for; expected at least one "
+                f"sequence and 1 to {self.all_steps} time steps"
+            )
         scales = [1 / (batch * self.trainer.steps * self.features)]
         weights = list(scales)
         slots = self.trainer.compiled.program.loss_slots
