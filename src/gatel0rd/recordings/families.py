@@ -73,7 +73,8 @@ def make_family(name: str, *, seed: int = 0, sequences: int = 60, steps: int = 1
 
 def draw_boundaries(rng: np.random.Generator, steps: int, *, mean: float = 30) -> list[int]:
     """Boundaries whose distances are at least :data:`SHORTEST_SEGMENT` steps and ``mean`` on average."""
-    found, time = [], 0
+    found: list[int] = []
+    time = 0
     while True:
         time += SHORTEST_SEGMENT + int(rng.exponential(mean - SHORTEST_SEGMENT))
         if time > steps - SHORTEST_SEGMENT:

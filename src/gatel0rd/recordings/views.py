@@ -1,0 +1,86 @@
+"""Ways to look at recordings in which a stretch without events is one linear regression.
+
+A *view* says what a step of a channel is explained by: its level, its drift, its own past, the actions, the other
+channels. An event is where the coefficients or the size of the noise change; see :mod:`gatel0rd.recordings.changes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+MOST_CHANNELS = 6
+"""Observed channels up to which every channel may also be explained by all others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What explains a step of a channel, besides a constant.
+
+    Attributes:
+        change: explain the change o_{t+1} - o_t; else the value o_{t+1} itself.
+        level: use the channel's own value o_t.
+        lags: use so many of the channel's own last changes.
+        actions: use the actions: of the same row as o_t, or (``"next"``) of the row of o_{t+1}.
+        others: use the values o_t of all channels.
+        outliers: whether single steps may lie anywhere, without an event.
+    """
+
+    change: bool = True
+    level: bool = False
+    lags: int = 0
+    actions: str | None = None
+    others: bool = False
+    outliers: bool = False
+
+    @property
+    def memory(self) -> int:
+        """Steps after a boundary at which what explains still reaches back over it."""
+        return self.lags + 1 if self.change and (self.level or self.lags or self.others) else 0
+
+
+class Design(NamedTuple):
+    """A regression per channel: targets [T - 1, O] and what explains them [T - 1, O, P]."""
+
+    targets: Array
+    features: Array
+
+
+def propose_views(channels: int, actions: int) -> dict[str, View]:
+    """The views that are compared, by name."""
+    found = {
+        "level": View(change=False),
+        "level with outliers": View(change=False, outliers=True),
+        "drift": View(),
+    }
+    found |= {f"own past ({lags + 1})": View(level=True, lags=lags) for lags in (0, 1, 3, 7)}
+    if actions:
+        for alignment, name in (("row", "actions"), ("next", "actions of the same row")):
+            found[name] = View(actions=alignment)
+            found |= {
+                f"{name} and own past ({lags + 1})": View(level=True, lags=lags, actions=alignment) for lags in (0, 1)
+            }
+    if 1 < channels <= MOST_CHANNELS:
+        found["all channels"] = View(others=True, actions="row" if actions else None)
+    return found
+
+
+def build_design(view: View, observations: Array, actions: Array) -> Design:
+    """The regression of one sequence. Shape: observations [T, O], actions [T, A]; changes before its start are 0."""
+    steps, channels = len(observations) - 1, observations.shape[1]
+    changes = np.diff(observations, axis=0)
+    past = np.concatenate([np.zeros((view.lags, channels)), changes])
+    columns = [np.ones((steps, channels, 1))]
+    if view.level:
+        columns.append(observations[:-1, :, None])
+    columns += [past[view.lags - 1 - lag :][:steps, :, None] for lag in range(view.lags)]
+    if view.actions is not None:
+        given = actions[:-1] if view.actions == "row" else actions[1:]
+        columns.append(np.repeat(given[:, None], channels, axis=1))
+    if view.others:
+        columns.append(np.repeat(observations[:-1, None], channels, axis=1))
+    return Design(changes if view.change else observations[1:], np.concatenate(columns, axis=-1))
