@@ -9,8 +9,8 @@ from gatel0rd.models.events import keep_apart
 from gatel0rd.recordings import from_arrays
 from gatel0rd.recordings.changes import CONDITION, Partition, Prior, Statistics, partition
 from gatel0rd.recordings.detector import ChangeDetector, OnlineChanges
+from gatel0rd.recordings.explanations import Design, Explanation, build_design, propose_explanations
 from gatel0rd.recordings.families import FAMILIES, make_family
-from gatel0rd.recordings.views import Design, View, build_design, propose_views
 
 
 def some_design(steps: int = 11, channels: int = 3, size: int = 2, seed: int = 0) -> Design:
@@ -87,16 +87,16 @@ def test_sequences_of_different_lengths_do_not_disturb_each_other():
 
 def test_designs_look_back_and_never_ahead():
     observations, actions = np.arange(14.0).reshape(7, 2) ** 2, np.arange(7.0)[:, None]
-    view = View(level=True, lags=2, actions="row", others=True)
-    targets, features = build_design(view, observations, actions)
+    explanation = Explanation(level=True, lags=2, actions="row", others=True)
+    targets, features = build_design(explanation, observations, actions)
     changes = np.diff(observations, axis=0)
     assert np.array_equal(targets, changes)
     assert np.array_equal(features[4, 1], [1, observations[4, 1], changes[3, 1], changes[2, 1], 4, *observations[4]])
     assert np.array_equal(features[0, 0, 2:4], [0, 0])  # nothing is known from before the beginning
-    late = build_design(View(actions="next"), observations, actions).features
+    late = build_design(Explanation(actions="next"), observations, actions).features
     assert late[3, 0].tolist() == [1, 4]
-    assert view.memory == 3 and View().memory == 0
-    assert "all channels" not in propose_views(1, 0) and "actions" in propose_views(1, 2)
+    assert explanation.memory == 3 and Explanation().memory == 0
+    assert "all channels" not in propose_explanations(1, 0) and "actions" in propose_explanations(1, 2)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

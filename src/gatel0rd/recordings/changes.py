@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.recordings.views import Array, Design
+from gatel0rd.recordings.explanations import Array, Design
 
 MARGIN = 3.0
 """Nats by which a boundary has to explain the data better than none: odds of 20 to 1."""
@@ -26,13 +26,13 @@ CANDIDATES = 48
 YOUNG = 12
 """Steps for which a beginning is never forgotten."""
 OUTLIERS, OUTLIER_WIDTH = 0.02, 5.0
-"""Share of outliers, and how far they reach in standard deviations, in views that have them."""
+"""Share of outliers, and how far they reach in standard deviations, in explanations that have them."""
 FIRST_HAZARD, SHORTEST = 1 / 50, 12
 LARGEST_HAZARD = 0.1
 FLOOR = 1e-2
 """Smallest noise, relative to how much a channel usually changes in a step: finer detail is no evidence."""
 CONDITION = 8
-"""Steps at the beginning of a sequence that are taken as given in its evidence: views look back differently far."""
+"""Steps at the beginning of a sequence that its evidence takes as given: not all explanations look back as far."""
 Floats = NDArray[np.float64]
 
 

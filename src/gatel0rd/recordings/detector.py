@@ -1,7 +1,7 @@
-"""A change detector for recordings: learns which view explains them best, then finds boundaries in it.
+"""A change detector for recordings: learns which explanation fits them best, then finds boundaries in it.
 
-The view is the one with the largest evidence for the recordings. Its evidence on recordings that it was not learned
-from can be compared with a network's, as both are densities of the same observations.
+The explanation is the one with the largest evidence for the recordings. Its evidence on recordings that it was not
+learned from can be compared with a network's, as both are densities of the same observations.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from gatel0rd.models.events import keep_apart
 from gatel0rd.models.fitted import Scaling
 from gatel0rd.recordings.changes import FLOOR, Partition, Prior, Statistics, estimate_prior, partition, refine_prior
+from gatel0rd.recordings.explanations import Array, Design, Explanation, build_design, propose_explanations
 from gatel0rd.recordings.recordings import Recordings
-from gatel0rd.recordings.views import Array, Design, View, build_design, propose_views
 
 LEARNED_FROM, LONGEST = 40, 1000
 """Sequences, and steps of each, that a detector is learned from at most."""
@@ -47,16 +47,16 @@ class Change:
 
 @dataclass(frozen=True)
 class ChangeDetector:
-    """Finds where the regression of a view changes.
+    """Finds where the regression of an explanation changes.
 
     Attributes:
-        name, view, prior: what explains the recordings best.
+        name, explanation, prior: what explains the recordings best.
         observations, actions: scaling of the columns.
-        evidence: of every view, nats per step on the recordings that it was learned from.
+        evidence: of every explanation, nats per step on the recordings that it was learned from.
     """
 
     name: str
-    view: View
+    explanation: Explanation
     prior: Prior
     observations: Scaling
     actions: Scaling
@@ -64,7 +64,7 @@ class ChangeDetector:
 
     @staticmethod
     def learn(recordings: Recordings) -> ChangeDetector:
-        """Compare all views on some of the recordings, and keep the best."""
+        """Compare all explanations on some of the recordings, and keep the best."""
         scalings = (Scaling.of(recordings.observations), Scaling.of(recordings.actions))
         chosen = np.unique(np.linspace(0, len(recordings) - 1, min(len(recordings), LEARNED_FROM)).astype(int))
         pieces = []
@@ -81,24 +81,24 @@ class ChangeDetector:
         floor = FLOOR * np.minimum(1.0, change) + 1e-6
         steps = sum(len(piece[0]) - 1 for piece in pieces)
         evidence: dict[str, float] = {}
-        best: tuple[str, View, Prior] | None = None
-        views = propose_views(len(recordings.observation_names), len(recordings.action_names))
-        for name, view in views.items():
-            designs = [build_design(view, *piece) for piece in pieces]
-            prior = estimate_prior(designs, floor, memory=view.memory, outliers=view.outliers)
+        best: tuple[str, Explanation, Prior] | None = None
+        explanations = propose_explanations(len(recordings.observation_names), len(recordings.action_names))
+        for name, explanation in explanations.items():
+            designs = [build_design(explanation, *piece) for piece in pieces]
+            prior = estimate_prior(designs, floor, memory=explanation.memory, outliers=explanation.outliers)
             for _ in range(ROUNDS):
                 found, _ = partition_in_batches(designs, prior)
                 prior = refine_prior(designs, found, prior, floor)
             evidence[name] = float(partition_in_batches(designs, prior)[1].sum()) / steps
             if best is None or evidence[name] > evidence[best[0]]:
-                best = (name, view, prior)
+                best = (name, explanation, prior)
         assert best is not None
         return ChangeDetector(*best, *scalings, evidence)
 
     def design(self, observations: NDArray[Any], actions: NDArray[Any]) -> Design:
         """The regression of one sequence, in the data's units. Shape: [T, O], [T, A]."""
         seen, given = self.observations.transform(observations), self.actions.transform(actions)
-        return build_design(self.view, seen.astype(np.float64), given.astype(np.float64))
+        return build_design(self.explanation, seen.astype(np.float64), given.astype(np.float64))
 
     def designs(self, recordings: Recordings) -> list[Design]:
         """The regression of every sequence."""
@@ -168,7 +168,7 @@ class ChangeDetector:
         }
         return {
             "name": self.name,
-            "view": asdict(self.view),
+            "explanation": asdict(self.explanation),
             "prior": prior,
             "observations": asdict(self.observations),
             "actions": asdict(self.actions),
@@ -185,8 +185,8 @@ class ChangeDetector:
             Scaling(tuple(content[name]["offset"]), tuple(content[name]["scale"]))
             for name in ("observations", "actions")
         )
-        view = View(**content["view"])
-        return ChangeDetector(content["name"], view, Prior(**prior), observations, actions, content["evidence"])
+        explanation = Explanation(**content["explanation"])
+        return ChangeDetector(content["name"], explanation, Prior(**prior), observations, actions, content["evidence"])
 
 
 def join_changes(changes: Sequence[Change], apart: int) -> list[Change]:
@@ -222,11 +222,11 @@ class OnlineChanges:
             (np.asarray(observation, np.float64) - detector.observations.offset) / detector.observations.scale,
             (np.asarray(action, np.float64) - detector.actions.offset) / detector.actions.scale,
         )
-        self.rows = [*self.rows[-(detector.view.lags + 1) :], scaled]
+        self.rows = [*self.rows[-(detector.explanation.lags + 1) :], scaled]
         self.time += 1
         if self.time == 0:
             return None
-        design = build_design(detector.view, *(np.array(part) for part in zip(*self.rows, strict=True)))
+        design = build_design(detector.explanation, *(np.array(part) for part in zip(*self.rows, strict=True)))
         self.state.begin()
         self.state.observe(design.targets[-1:], design.features[-1:])
         best = int(self.state.starts[0, np.argmax(self.state.scores[0])])

@@ -1,6 +1,6 @@
 """Ways to look at recordings in which a stretch without events is one linear regression.
 
-A *view* says what a step of a channel is explained by: its level, its drift, its own past, the actions, the other
+An *explanation* says what a step of a channel follows from: its level, its drift, its own past, the actions, the other
 channels. An event is where the coefficients or the size of the noise change; see :mod:`gatel0rd.recordings.changes`.
 """
 
@@ -18,7 +18,7 @@ MOST_CHANNELS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class Explanation:
     """What explains a step of a channel, besides a constant.
 
     Attributes:
@@ -50,37 +50,38 @@ class Design(NamedTuple):
     features: Array
 
 
-def propose_views(channels: int, actions: int) -> dict[str, View]:
-    """The views that are compared, by name."""
+def propose_explanations(channels: int, actions: int) -> dict[str, Explanation]:
+    """The explanations that are compared, by name."""
     found = {
-        "level": View(change=False),
-        "level with outliers": View(change=False, outliers=True),
-        "drift": View(),
+        "level": Explanation(change=False),
+        "level with outliers": Explanation(change=False, outliers=True),
+        "drift": Explanation(),
     }
-    found |= {f"own past ({lags + 1})": View(level=True, lags=lags) for lags in (0, 1, 3, 7)}
+    found |= {f"own past ({lags + 1})": Explanation(level=True, lags=lags) for lags in (0, 1, 3, 7)}
     if actions:
         for alignment, name in (("row", "actions"), ("next", "actions of the same row")):
-            found[name] = View(actions=alignment)
+            found[name] = Explanation(actions=alignment)
             found |= {
-                f"{name} and own past ({lags + 1})": View(level=True, lags=lags, actions=alignment) for lags in (0, 1)
+                f"{name} and own past ({lags + 1})": Explanation(level=True, lags=lags, actions=alignment)
+                for lags in (0, 1)
             }
     if 1 < channels <= MOST_CHANNELS:
-        found["all channels"] = View(others=True, actions="row" if actions else None)
+        found["all channels"] = Explanation(others=True, actions="row" if actions else None)
     return found
 
 
-def build_design(view: View, observations: Array, actions: Array) -> Design:
+def build_design(explanation: Explanation, observations: Array, actions: Array) -> Design:
     """The regression of one sequence. Shape: observations [T, O], actions [T, A]; changes before its start are 0."""
     steps, channels = len(observations) - 1, observations.shape[1]
     changes = np.diff(observations, axis=0)
-    past = np.concatenate([np.zeros((view.lags, channels)), changes])
+    past = np.concatenate([np.zeros((explanation.lags, channels)), changes])
     columns = [np.ones((steps, channels, 1))]
-    if view.level:
+    if explanation.level:
         columns.append(observations[:-1, :, None])
-    columns += [past[view.lags - 1 - lag :][:steps, :, None] for lag in range(view.lags)]
-    if view.actions is not None:
-        given = actions[:-1] if view.actions == "row" else actions[1:]
+    columns += [past[explanation.lags - 1 - lag :][:steps, :, None] for lag in range(explanation.lags)]
+    if explanation.actions is not None:
+        given = actions[:-1] if explanation.actions == "row" else actions[1:]
         columns.append(np.repeat(given[:, None], channels, axis=1))
-    if view.others:
+    if explanation.others:
         columns.append(np.repeat(observations[:-1, None], channels, axis=1))
-    return Design(changes if view.change else observations[1:], np.concatenate(columns, axis=-1))
+    return Design(changes if explanation.change else observations[1:], np.concatenate(columns, axis=-1))
