@@ -86,7 +86,7 @@ def measure_gate_evidence(train: Sequence[FollowedSequence], validation: Sequenc
     errors = np.concatenate([entry.errors for entry in train]).astype(np.float64)
     variances = np.stack(
         [
-            np.maximum(np.square(errors[chosen]).mean(axis=0) if chosen.any() else 1.0, SMALLEST**2)
+            np.maximum(np.square(errors[chosen if chosen.any() else ~chosen]).mean(axis=0), SMALLEST**2)
             for chosen in (~opened, opened)
         ]
     )

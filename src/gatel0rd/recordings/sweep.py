@@ -1,8 +1,8 @@
 """How many events? One training raises the price on open gates, and the fewest events that explain as much are kept.
 
 The rule: of all prices, the highest one whose error is larger than the smallest error by at most one standard error of
-the difference (over the validation sequences), or by one percent. The higher the price, the fewer gates open: this is
-the smallest number of events that explains the data about as well as any. No events at all is a possible answer.
+that (over the validation sequences), or by one percent. The higher the price, the fewer gates open: this is the
+smallest number of events that explains the data about as well as any. No events at all is a possible answer.
 """
 
 from __future__ import annotations
@@ -64,14 +64,10 @@ def price_at(progress: float, unit: float) -> float:
 def choose_point(points: Sequence[SweepPoint]) -> int:
     """The number of the point that the rule takes."""
     best = min(points, key=lambda point: point.error)
-    smallest = np.array(best.errors)
-
-    def is_as_good(point: SweepPoint) -> bool:
-        more = np.array(point.errors) - smallest
-        certainty = float(more.std(ddof=1) / np.sqrt(len(more))) if len(more) > 1 else 0.0
-        return float(more.mean()) <= max(certainty, TOLERANCE * best.error)
-
-    eligible = [number for number, point in enumerate(points) if is_as_good(point)]
+    count = len(best.errors)
+    standard_error = float(np.std(best.errors, ddof=1) / np.sqrt(count)) if count > 1 else 0.0
+    largest = best.error + max(standard_error, TOLERANCE * best.error)
+    eligible = [number for number, point in enumerate(points) if point.error <= largest]
     # gates that are open at nearly all steps make few events, too: the price decides between them
     return max(eligible, key=lambda number: points[number].price)
 

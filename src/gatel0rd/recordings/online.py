@@ -1,0 +1,56 @@
+"""Events of a network's gates while rows come one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gatel0rd.models.events import APART
+from gatel0rd.models.fitted import FittedModel
+from gatel0rd.nn.cells import State
+
+
+class OnlineGates:
+    """A fitted model that is given one row at a time.
+
+    Args:
+        fitted: a model with gates.
+        apart: events less than this many steps after another belong to it.
+    """
+
+    def __init__(self, fitted: FittedModel, *, apart: int = APART) -> None:
+        self.fitted, self.apart = fitted, apart
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the sequence; the next row begins another."""
+        self.time, self.last = -1, -self.apart
+        self.was_open = True  # gates that are open from the first input on were not seen to open
+        self.state: State | None = None
+        self.waiting: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    @torch.no_grad()
+    def update(self, observation: Sequence[float] | NDArray[Any], action: Sequence[float] | NDArray[Any] = ()) -> Any:
+        """Take a row; returns its time if an event begins there, else None."""
+        model = self.fitted.model
+        rows = (np.asarray(values, np.float32)[None] for values in (observation, action))
+        self.waiting.append(self.fitted.inputs(*rows))
+        if self.state is None:
+            if len(self.waiting) < model.config.init_steps:
+                return None
+            self.state = model.initial(*(torch.cat(parts) for parts in zip(*self.waiting, strict=True)))
+        begun = None
+        for seen, given in self.waiting:
+            self.time += 1
+            _, self.state, gates = model.step(self.state, seen[0], given[0])
+            assert gates is not None
+            is_open = bool((gates > 0).any())
+            if is_open and not self.was_open and self.time - self.last >= self.apart:
+                begun = self.last = self.time
+            self.was_open = is_open
+        self.waiting = []
+        return begun
