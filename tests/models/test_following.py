@@ -33,7 +33,7 @@ def inputs():
 def test_steps_are_the_rollout():
     model, (observations, actions) = make(init_steps=2), inputs()
     state = model.initial(observations, actions)
-    assert [part.shape[1] for part in state] == list(model.state_sizes) == [H, O, A, O]
+    assert [part.shape[1] for part in state] == list(model.state_sizes) == [H, O, O, A]
     rollout = model(observations, actions)
     for time in range(T):
         prediction, state, gates = model.step(state, observations[time], actions[time])
@@ -61,7 +61,7 @@ def test_the_output_sees_the_last_transition_only_through_the_memory():
 def test_errors_are_zero_where_the_model_was_fed_its_prediction():
     model, (observations, actions) = make(), inputs()
     rollout = model.free_run(observations, actions, 2)
-    _, before, acted, expected = rollout.state
+    _, before, expected, acted = rollout.state
     assert torch.equal(before, rollout.predictions[-2])  # what was fed last
     assert torch.equal(acted, actions[-1]) and torch.equal(expected, rollout.predictions[-1])
 

@@ -174,7 +174,7 @@ def segment(
 ) -> None:
     """Find the events of sequences.
 
-    They are when the model's memory changes after it was constant, or when a regression changes: fit says which.
+    The model says how: by its memory's gates, or by changes of a regression.
     """
     from gatel0rd.files import check_writable
     from gatel0rd.models.events import APART

@@ -41,7 +41,7 @@ class WorldModel(nn.Module):
 
     where o_t is what was fed in: the real observation or the model's own last prediction. With a
     :class:`~gatel0rd.models.config.FollowingModelConfig` the core's memory also sees what just happened, in units of
-    c: (o_t - o_{t-1}, o_t - ô_t) / c and a_{t-1}. The state then ends with o_{t-1}, a_{t-1} and ô_t.
+    c: (o_t - o_{t-1}, o_t - ô_t) / c and a_{t-1}. The state then ends with o_{t-1}, ô_t and (if there are any) a_{t-1}.
 
     Args:
         config: sizes and cell.
@@ -71,7 +71,8 @@ class WorldModel(nn.Module):
         if isinstance(config, FollowingModelConfig):
             if config.transitions != 1:
                 raise ValueError(f"transitions is {config.transitions}; expected 1, the last one")
-            self.recent_sizes = (config.observation_size, config.action_size, config.observation_size)
+            acted = (config.action_size,) if config.action_size else ()
+            self.recent_sizes = (config.observation_size, config.observation_size, *acted)
         recent = sum(self.recent_sizes)
         self.core = build_cell(config.cell, features + recent, features, memory_only=recent, device=device, dtype=dtype)
         hidden_widths = fan_in_widths(config.init_layers, features)[:-1]
@@ -106,7 +107,7 @@ class WorldModel(nn.Module):
         Shape: observations [T, B, O], actions [T, B, A] with T >= init_steps.
         """
         self._check(observations, actions)
-        recent = (observations[0], actions[0], observations[0]) if self.recent_sizes else ()
+        recent = (observations[0], observations[0], actions[0])[: len(self.recent_sizes)]
         if not len(self.init):
             return (*self.core.initial_state(observations.shape[1], observations), *recent)
         first = self.config.init_steps
@@ -124,12 +125,12 @@ class WorldModel(nn.Module):
     def _step(self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None) -> Prediction:
         features, scale = self.pre(torch.cat([action, observation], dim=-1)), self.config.residual_scale
         if self.recent_sizes:
-            *state, before, acted, expected = state  # type: ignore[assignment]
-            happened = [(observation - before) / scale, acted, (observation - expected) / scale]
+            before, expected, *acted = state[len(self.core.state_sizes) :]
+            happened = [(observation - before) / scale, (observation - expected) / scale, *acted]
             features = torch.cat([features, *happened], dim=-1)
-        output, state, gates = self.core(features, tuple(state), noise_t)
+        output, state, gates = self.core(features, state[: len(self.core.state_sizes)], noise_t)
         prediction = observation + scale * self.post(output)
-        recent = (observation, action, prediction) if self.recent_sizes else ()
+        recent = (observation, prediction, action)[: len(self.recent_sizes)]
         return Prediction(prediction, (*state, *recent), gates)
 
     def latents(self, state: State) -> Tensor:

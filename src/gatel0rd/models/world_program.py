@@ -46,7 +46,7 @@ class WorldProgramBuilder(ProgramBuilder):
             else:
                 latents = self.prologue.value(cell.latent_size)
             states += cell.state_program(self.prologue, latents)
-        recent = [inputs[1], inputs[0], inputs[1]] if self.model.recent_sizes else []
+        recent = [inputs[1], inputs[1], inputs[0]][: len(self.model.recent_sizes)]
         return [*states, *recent, inputs[1]]
 
     def start_from_states(self) -> list[Value]:
@@ -67,15 +67,15 @@ class WorldProgramBuilder(ProgramBuilder):
         fed = predicted if real is None else real if feed is None else self.select(feed, real, predicted)
         features = self.mlp(model.pre, [action, fed])
         if model.recent_sizes:
-            *state, before, acted, expected = state
-            changes = [self._in_units(self.axpy(fed, value, -1.0)) for value in (before, expected)]
-            features = self.concatenate([features, changes[0], acted, changes[1]])
+            state, recent = state[: len(model.core.state_sizes)], state[len(model.core.state_sizes) :]
+            changes = [self._in_units(self.axpy(fed, value, -1.0)) for value in recent[:2]]
+            features = self.concatenate([features, *changes, *recent[2:]])
         step = model.core.program(self, features, tuple(state), noise)
         if step is None:
             return None
         prediction = self.axpy(fed, self.mlp(model.post, [step.output]), self.config.residual_scale)
         if model.recent_sizes:
-            step = step._replace(state=(*step.state, fed, action, prediction))
+            step = step._replace(state=(*step.state, *(fed, prediction, action)[: len(model.recent_sizes)]))
         self.leave([*step.state, prediction])
         return step, prediction
 
