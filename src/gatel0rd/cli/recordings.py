@@ -1,4 +1,4 @@
-"""Commands for recordings of one's own: fit, segment, segment-benchmark, explore, export."""
+"""Commands for recordings of one's own: fit, segment and its benchmarks, explore, export."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ def fit(
     A preview shows how the data was understood.
     """
     from gatel0rd.recordings import Layout, read_recordings
+    from gatel0rd.recordings.alignment import note_alignment
     from gatel0rd.recordings.config import FitConfig
     from gatel0rd.recordings.fit import fit as fit_model
 
@@ -99,7 +100,7 @@ def fit(
         ignored=parse_names(ignore),
     )
     recordings = read_recordings(data, layout)
-    for line in recordings.preview():
+    for line in [*recordings.preview(), *(f"note: {note}" for note in note_alignment(recordings))]:
         console.print(escape(line), highlight=False)
     with show_progress() as progress:
         task = progress.add_task("fitting", total=rounds)
@@ -210,6 +211,43 @@ def segment_benchmark(
     _, table = benchmark(runs, out, lambda name: console.print(name, highlight=False))
     console.print(table.markdown(), highlight=False)
     console.print(f"wrote {out / 'segmentation.json'} and {out / 'segmentation.md'}")
+
+
+def segment_public(out: OutDirectory = Path("runs/segmentation")) -> None:
+    """Compare segmentation methods on public recordings.
+
+    The recordings come inside river, seglearn and aeon; it takes some minutes.
+    """
+    from gatel0rd.recordings.public_benchmark import run_public_benchmark
+
+    table = run_public_benchmark(out, lambda name: console.print(name, highlight=False))
+    console.print(table.markdown(), highlight=False)
+    console.print(f"wrote {out / 'public.json'} and {out / 'public.md'}")
+
+
+def segment_families(
+    out: OutDirectory = Path("runs/segmentation"),
+    sequences: Annotated[int, arg(metavar="N", help="Number of sequences of each kind.")] = 60,
+    steps: Annotated[int, arg(metavar="T", help="Number of steps of each sequence.")] = 100,
+    seeds: Annotated[int, arg(metavar="S", help="Number of data sets of each kind.")] = 1,
+    rounds: Annotated[int, arg(metavar="R", help="Number of rounds of each fit.")] = 120,
+) -> None:
+    """Fit generated recordings of many kinds, with the defaults.
+
+    Their boundaries are known, so that the table says how many were found.
+    """
+    from gatel0rd.recordings.family_benchmark import run_family_benchmark
+
+    table = run_family_benchmark(
+        out,
+        seeds=range(seeds),
+        sequences=sequences,
+        steps=steps,
+        rounds=rounds,
+        on_family=lambda name: console.print(name, highlight=False),
+    )
+    console.print(table.markdown(), highlight=False)
+    console.print(f"wrote {out / 'families.json'} and {out / 'families.md'}")
 
 
 def explore(
