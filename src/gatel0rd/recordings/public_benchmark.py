@@ -23,8 +23,8 @@ from gatel0rd.recordings.segmenter import EventSegmenter
 from gatel0rd.tables import Table
 
 MARGIN = 5
-PENALTIES = tuple(np.geomspace(0.1, 1000, 13).tolist())
-ROUNDS = 40
+PENALTIES = tuple(np.geomspace(0.1, 100, 7).tolist())
+ROUNDS = 20
 Cuts = Sequence[int]
 Method = Callable[[Array], Cuts]
 
@@ -94,7 +94,7 @@ def by_ruptures(kind: str, factor: float = 1.0) -> Method:
 
         values = standardize(rows)
         penalty = factor * 3 * values.shape[1] * math.log(len(values))
-        jump = max(1, len(values) // 400)  # long series would take minutes otherwise
+        jump = max(1, len(values) // 200)  # long series would take minutes otherwise
         search = (ruptures.Pelt if kind == "pelt" else ruptures.Binseg)(model="l2", min_size=2, jump=jump)
         found: list[int] = search.fit(values).predict(pen=penalty)[:-1]
         return found
