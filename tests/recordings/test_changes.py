@@ -5,11 +5,11 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from gatel0rd.models.events import keep_apart
+from gatel0rd.models.events import agreement, keep_apart
 from gatel0rd.recordings import from_arrays
 from gatel0rd.recordings.changes import CONDITION, Partition, Prior, Statistics, partition
 from gatel0rd.recordings.detector import ChangeDetector, OnlineChanges
-from gatel0rd.recordings.explanations import Design, Explanation, build_design, propose_explanations
+from gatel0rd.recordings.explanations import Design, Explanation, build_design, find_busy, propose_explanations
 from gatel0rd.recordings.families import FAMILIES, make_family
 
 
@@ -87,16 +87,39 @@ def test_sequences_of_different_lengths_do_not_disturb_each_other():
 
 def test_designs_look_back_and_never_ahead():
     observations, actions = np.arange(14.0).reshape(7, 2) ** 2, np.arange(7.0)[:, None]
-    explanation = Explanation(level=True, lags=2, actions="row", others=True)
+    explanation = Explanation(level=True, lags=2, actions="row", given=(0,), others=(0, 1))
     targets, features = build_design(explanation, observations, actions)
     changes = np.diff(observations, axis=0)
     assert np.array_equal(targets, changes)
     assert np.array_equal(features[4, 1], [1, observations[4, 1], changes[3, 1], changes[2, 1], 4, *observations[4]])
     assert np.array_equal(features[0, 0, 2:4], [0, 0])  # nothing is known from before the beginning
-    late = build_design(Explanation(actions="next"), observations, actions).features
+    late = build_design(Explanation(actions="next", given=(0,)), observations, actions).features
     assert late[3, 0].tolist() == [1, 4]
     assert explanation.memory == 3 and Explanation().memory == 0
-    assert "all channels" not in propose_explanations(1, 0) and "actions" in propose_explanations(1, 2)
+    assert "all channels" not in propose_explanations(observations[:, :1], actions)
+    assert {"actions", "all channels"} <= set(propose_explanations(observations, actions))
+
+
+def test_what_hardly_ever_happens_explains_nothing():
+    pressed = (np.arange(50) % 25 == 3).astype(float)[:, None]
+    moving = np.random.default_rng(0).normal(size=(50, 1))
+    assert find_busy(np.concatenate([pressed, moving], axis=1)) == (1,)
+    assert not any(entry.actions for entry in propose_explanations(moving, pressed).values())
+
+
+def test_a_single_press_is_an_event():
+    """One in every sequence, without noise: a coefficient of its own would explain it away."""
+    rng = np.random.default_rng(0)
+    found, pressed, cuts = [], [], []
+    for _ in range(30):
+        cut, steps = int(rng.integers(12, 28)), np.arange(40)
+        speed = 0.1 * rng.choice([-1, 1]) * np.where(steps < cut, 1, -1)
+        found.append((rng.normal() + np.concatenate([[0], np.cumsum(speed)[:-1]]))[:, None])
+        pressed.append((steps == cut)[:, None])
+        cuts.append([cut])
+    recordings = from_arrays(found, pressed)
+    changes = ChangeDetector.learn(recordings).find(recordings, apart=3)
+    assert agreement([[change.time for change in own] for own in changes], cuts, 40, 1).f1 > 0.95
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -119,7 +119,6 @@ class Posterior:
     covariance: Floats
     shape: float
     rate: Floats
-    log_determinant: Floats
 
 
 @dataclass(frozen=True)
@@ -158,19 +157,34 @@ class Statistics:
         mean = np.einsum("cij,cj->ci", covariance, weighted)
         explained = (mean * weighted).sum(axis=-1) - (prior.mean**2 / prior.spread).sum(axis=-1)
         rate = prior.rate + np.maximum(0.0, self.targets - explained) / 2
-        return Posterior(mean, covariance, prior.shape + self.steps / 2, rate, np.linalg.slogdet(precision)[1])
+        return Posterior(mean, covariance, prior.shape + self.steps / 2, rate)
 
     def evidence(self, prior: Prior) -> Floats:
         """Logarithm of the density of the segment, coefficients and noise integrated out. Shape: [O]."""
-        after = self.posterior(prior)
-        constant = math.lgamma(after.shape) - math.lgamma(prior.shape) - self.steps / 2 * math.log(2 * math.pi)
-        found: Floats = (
-            constant
-            - 0.5 * (after.log_determinant + np.log(prior.spread).sum(axis=-1))
-            + prior.shape * np.log(prior.rate)
-            - after.shape * np.log(after.rate)
-        )
-        return found
+        own: Floats = measure_evidence(prior, [self])[0]
+        return own
+
+
+def measure_evidence(prior: Prior, segments: Sequence[Statistics]) -> Floats:
+    """Logarithms of the densities of segments, coefficients and noise integrated out. Shape: [N, O]."""
+    features, products, targets = (
+        np.stack([getattr(segment, name) for segment in segments]) for name in ("features", "products", "targets")
+    )
+    steps = np.array([segment.steps for segment in segments])
+    precision = features + np.eye(features.shape[-1]) / prior.spread[:, :, None]
+    weighted = products + prior.mean / prior.spread
+    mean = np.linalg.solve(precision, weighted[..., None])[..., 0]
+    explained = (mean * weighted).sum(axis=-1) - (prior.mean**2 / prior.spread).sum(axis=-1)
+    rate = prior.rate + np.maximum(0.0, targets - explained) / 2
+    shape = prior.shape + steps / 2
+    gammas = np.array([math.lgamma(value) for value in shape.tolist()]) - math.lgamma(prior.shape)
+    found: Floats = (
+        (gammas - steps / 2 * math.log(2 * math.pi))[:, None]
+        - 0.5 * (np.linalg.slogdet(precision)[1] + np.log(prior.spread).sum(axis=-1))
+        + prior.shape * np.log(prior.rate)
+        - shape[:, None] * np.log(rate)
+    )
+    return found
 
 
 class Partition:

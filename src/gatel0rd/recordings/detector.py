@@ -15,9 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gatel0rd.config import from_json
 from gatel0rd.models.events import keep_apart
 from gatel0rd.models.fitted import Scaling
-from gatel0rd.recordings.changes import FLOOR, Partition, Prior, Statistics, estimate_prior, partition, refine_prior
+from gatel0rd.recordings.changes import (
+    FLOOR,
+    Partition,
+    Prior,
+    Statistics,
+    estimate_prior,
+    measure_evidence,
+    partition,
+    refine_prior,
+)
 from gatel0rd.recordings.explanations import Array, Design, Explanation, build_design, propose_explanations
 from gatel0rd.recordings.recordings import Recordings
 
@@ -26,8 +36,8 @@ LEARNED_FROM, LONGEST = 40, 1000
 ROUNDS = 3
 BATCH_NUMBERS = 4_000_000
 """Numbers that a batch of sequences may hold in memory."""
-PIECE = 4000
-"""Steps of the pieces in which long sequences are gone through."""
+MOST_LABELS = 100
+"""Labels of segments; what fits none of them then gets the label of the most similar."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class ChangeDetector:
         steps = sum(len(piece[0]) - 1 for piece in pieces)
         evidence: dict[str, float] = {}
         best: tuple[str, Explanation, Prior] | None = None
-        explanations = propose_explanations(len(recordings.observation_names), len(recordings.action_names))
+        explanations = propose_explanations(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
         for name, explanation in explanations.items():
             designs = [build_design(explanation, *piece) for piece in pieces]
             prior = estimate_prior(designs, floor, memory=explanation.memory, outliers=explanation.outliers)
@@ -127,21 +137,21 @@ class ChangeDetector:
     def label_segments(self, segments: Sequence[Sequence[Statistics]]) -> list[list[int]]:
         """A number for every segment, the same for segments that one set of coefficients explains better than two."""
         kinds: list[Statistics] = []
+        known: list[float] = []  # the evidence of each kind
         labels: list[list[int]] = []
         for sequence in segments:
             labels.append([])
             for own in sequence:
-                alone = float(own.evidence(self.prior).sum())
-                gains = [
-                    float((kind + own).evidence(self.prior).sum() - kind.evidence(self.prior).sum()) - alone
-                    for kind in kinds
-                ]
+                joined = [kind + own for kind in kinds]
+                alone, *together = measure_evidence(self.prior, [own, *joined]).sum(axis=-1).tolist()
+                gains = [both - before - alone for both, before in zip(together, known, strict=True)]
                 best = int(np.argmax(gains)) if gains else -1
                 if best >= 0 and gains[best] > 0:
-                    kinds[best] = kinds[best] + own
-                else:
+                    kinds[best], known[best] = joined[best], together[best]
+                elif len(kinds) < MOST_LABELS:
                     best = len(kinds)
                     kinds.append(own)
+                    known.append(alone)
                 labels[-1].append(best)
         return labels
 
@@ -185,7 +195,7 @@ class ChangeDetector:
             Scaling(tuple(content[name]["offset"]), tuple(content[name]["scale"]))
             for name in ("observations", "actions")
         )
-        explanation = Explanation(**content["explanation"])
+        explanation = from_json(Explanation, content["explanation"])
         return ChangeDetector(content["name"], explanation, Prior(**prior), observations, actions, content["evidence"])
 
 

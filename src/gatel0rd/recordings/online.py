@@ -28,7 +28,7 @@ class OnlineGates:
 
     def reset(self) -> None:
         """Forget the sequence; the next row begins another."""
-        self.time, self.last = -1, -self.apart
+        self.time, self.last = -1, 0  # the beginning is a boundary
         self.was_open = True  # gates that are open from the first input on were not seen to open
         self.state: State | None = None
         self.waiting: list[tuple[torch.Tensor, torch.Tensor]] = []

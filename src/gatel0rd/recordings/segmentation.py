@@ -138,7 +138,7 @@ def segment_by_gates(fitted: FittedModel, recordings: Recordings, *, apart: int 
         trajectory = fitted.run(observations, actions)
         assert trajectory.gates is not None
         events = find_events(trajectory.gates)
-        cuts = boundaries(events, apart=apart)
+        cuts = boundaries(events, apart=apart, after_start=True)
         ends = [last - 2 for _, last in segments(cuts, len(observations))]  # before the next event begins
         found.append(
             Segmentation(

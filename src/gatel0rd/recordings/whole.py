@@ -36,7 +36,7 @@ class FollowedSequence:
         """Where events begin, as ``gatel0rd segment`` finds them."""
         if self.gates is None:
             return np.zeros(0, np.int64)
-        return boundaries(find_events(self.gates), apart=APART)
+        return boundaries(find_events(self.gates), apart=APART, after_start=True)
 
 
 @torch.no_grad()
