@@ -24,6 +24,10 @@ class OnlineGates:
 
     def __init__(self, fitted: FittedModel, *, apart: int = APART) -> None:
         self.fitted, self.apart = fitted, apart
+        self.scaling = [
+            (np.array(scaling.offset), np.array(scaling.scale))
+            for scaling in (fitted.observation_scaling, fitted.action_scaling)
+        ]
         self.reset()
 
     def reset(self) -> None:
@@ -37,8 +41,11 @@ class OnlineGates:
     def update(self, observation: Sequence[float] | NDArray[Any], action: Sequence[float] | NDArray[Any] = ()) -> Any:
         """Take a row; returns its time if an event begins there, else None."""
         model = self.fitted.model
-        rows = (np.asarray(values, np.float32)[None] for values in (observation, action))
-        self.waiting.append(self.fitted.inputs(*rows))
+        rows = [
+            torch.from_numpy(((np.asarray(values, np.float64) - offset) / scale).astype(np.float32)[None, None])
+            for values, (offset, scale) in zip((observation, action), self.scaling, strict=True)
+        ]
+        self.waiting.append((rows[0], rows[1]))
         if self.state is None:
             if len(self.waiting) < model.config.init_steps:
                 return None
@@ -46,9 +53,10 @@ class OnlineGates:
         begun = None
         for seen, given in self.waiting:
             self.time += 1
-            _, self.state, gates = model.step(self.state, seen[0], given[0])
+            rollout = model.rollout(self.state, seen[0], given)  # one step, in one call of the compiled engine
+            self.state, gates = rollout.state, rollout.gates
             assert gates is not None
-            is_open = bool((gates > 0).any())
+            is_open = bool(gates.max() > 0)
             if is_open and not self.was_open and self.time - self.last >= self.apart:
                 begun = self.last = self.time
             self.was_open = is_open
