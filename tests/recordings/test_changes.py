@@ -167,3 +167,11 @@ def test_rows_one_by_one_give_the_same_boundaries():
     assert len(offline) >= 2 and keep_apart(found, 3).tolist() == offline
     online.reset()
     assert online.update(observations[0]) is None and online.time == 0
+
+
+@pytest.mark.parametrize(
+    "rows", [np.ones((30, 1)), np.arange(30.0)[:, None], np.arange(30.0)[:, None] % 2, 1e9 * np.ones((30, 2))]
+)
+def test_plain_rows_have_no_changes(rows):
+    recordings = from_arrays([rows, rows[:20], rows[:3]])
+    assert ChangeDetector.learn(recordings).find(recordings, apart=3) == [[], [], []]

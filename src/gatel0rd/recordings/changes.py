@@ -71,7 +71,8 @@ def estimate_prior(designs: Sequence[Design], floor: Floats, *, memory: int, out
     low, high = np.quantile(weights, [0.05, 0.95], axis=0)
     spread = np.maximum((np.clip(weights, low, high) - mean) ** 2, 1e-12).mean(axis=0)
     variance = np.maximum(np.median(noise, axis=0), floor**2)
-    wide = OUTLIER_WIDTH**2 * np.concatenate([design.targets for design in designs]).var(axis=0) if outliers else None
+    usual = np.maximum(np.concatenate([design.targets for design in designs]).var(axis=0), floor**2)
+    wide = OUTLIER_WIDTH**2 * usual if outliers else None
     return Prior(mean, spread / variance[:, None], 2.0, 2.0 * variance, FIRST_HAZARD, wide, memory)
 
 
@@ -241,7 +242,7 @@ class Partition:
         used = min(self.time + 1, self.scores.shape[1])
         mean, covariance, rate, ages = (part[:, :used] for part in (self.mean, self.covariance, self.rate, self.ages))
         gain = np.einsum("nkcij,ncj->nkci", covariance, features)
-        scale = 1 + np.einsum("nkci,nci->nkc", gain, features)
+        scale = 1 + np.maximum(0.0, np.einsum("nkci,nci->nkc", gain, features))  # never less, but for rounding
         errors = targets[:, None] - np.einsum("nkci,nci->nkc", mean, features)
         shape, constant = prior.shape + 0.5 * ages, self._gamma_ratio(int(ages.max()))[ages]
         width = 2 * rate * scale
