@@ -31,6 +31,8 @@ FIRST_HAZARD, SHORTEST = 1 / 50, 12
 LARGEST_HAZARD = 0.1
 FLOOR = 1e-2
 """Smallest noise, relative to how much a channel usually changes in a step: finer detail is no evidence."""
+LARGEST_EFFECT = 1e4
+"""Standard deviation of what a coefficient explains, relative to the noise, at most."""
 CONDITION = 8
 """Steps at the beginning of a sequence that its evidence takes as given: not all explanations look back as far."""
 Floats = NDArray[np.float64]
@@ -73,7 +75,16 @@ def estimate_prior(designs: Sequence[Design], floor: Floats, *, memory: int, out
     variance = np.maximum(np.median(noise, axis=0), floor**2)
     usual = np.maximum(np.concatenate([design.targets for design in designs]).var(axis=0), floor**2)
     wide = OUTLIER_WIDTH**2 * usual if outliers else None
-    return Prior(mean, spread / variance[:, None], 2.0, 2.0 * variance, FIRST_HAZARD, wide, memory)
+    return Prior(
+        mean, limit_spread(spread / variance[:, None], designs), 2.0, 2.0 * variance, FIRST_HAZARD, wide, memory
+    )
+
+
+def limit_spread(spread: Floats, designs: Sequence[Design]) -> Floats:
+    """Coefficients whose effects are at most :data:`LARGEST_EFFECT` times the noise: more would drown in rounding."""
+    squares = np.mean([np.square(design.features).mean(axis=0) for design in designs], axis=0)
+    limited: Floats = np.minimum(spread, LARGEST_EFFECT**2 / np.maximum(squares, 1e-12))
+    return limited
 
 
 def fit_stretch(design: Design) -> tuple[Floats, Floats]:
@@ -108,7 +119,12 @@ def refine_prior(designs: Sequence[Design], found: Sequence[Sequence[int]], prio
     shape = min(50.0, max(1.0, 1 / max(1e-3, dispersion)))
     hazard = min(LARGEST_HAZARD, (boundaries + 0.5) / steps)
     return replace(
-        prior, mean=mean, spread=spread / variance[:, None], shape=shape, rate=shape * variance, hazard=hazard
+        prior,
+        mean=mean,
+        spread=limit_spread(spread / variance[:, None], designs),
+        shape=shape,
+        rate=shape * variance,
+        hazard=hazard,
     )
 
 
