@@ -147,6 +147,22 @@ def segmentation_table() -> str:
     return results_table(json.loads((RESULTS / "segmentation" / "segmentation.json").read_text())).markdown()
 
 
+def families_table() -> str:
+    """What the defaults find in generated recordings, from the record."""
+    from gatel0rd.recordings.family_benchmark import FamilyScore, results_table
+
+    record = json.loads((RESULTS / "segmentation" / "families.json").read_text())
+    return results_table([FamilyScore(**row) for row in record]).markdown()
+
+
+def public_table() -> str:
+    """Segmentation methods on public recordings, from the record."""
+    from gatel0rd.recordings.public_benchmark import PublicScore, results_table
+
+    record = json.loads((RESULTS / "segmentation" / "public.json").read_text())
+    return results_table([PublicScore(**row) for row in record]).markdown()
+
+
 def gate_rate_table() -> str:
     """Targets and errors with and without a tuned λ, from their record."""
     lines = [
@@ -172,6 +188,8 @@ def speed() -> str:
 def main() -> None:
     fill(DOCS.parent / "README.md", "speed", speed())
     fill(DOCS / "guides" / "own-data.md", "segmentation", segmentation_table())
+    fill(DOCS / "guides" / "own-data.md", "families", families_table())
+    fill(DOCS / "guides" / "own-data.md", "public", public_table())
     fill(DOCS / "guides" / "own-data.md", "gate rate", gate_rate_table())
     write_atomically(DOCS / "experiments.md", experiments_page())
     fill(DOCS / "guides" / "cluster.md", "costs", costs_table())

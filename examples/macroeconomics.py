@@ -15,7 +15,7 @@ from gatel0rd.explore import save_page
 from gatel0rd.recordings import Recordings, from_arrays
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit
-from gatel0rd.recordings.segmenter import segment, write_events
+from gatel0rd.recordings.segmentation import segment, write_events
 
 COLUMNS = ("realgdp", "realcons", "realinv", "unemp", "infl", "tbilrate")
 GROWING = ("realgdp", "realcons", "realinv")

@@ -286,6 +286,7 @@ def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypat
     rows = [f"s{who},{step},{(step * (who + 2)) % 11},hello\n" for who in range(6) for step in range(30)]
     (tmp_path / "data.csv").write_text("who,tick,level,note\n" + "".join(rows))
     words = ["fit", "data.csv", "--sequence", "who", "--time", "tick", "--ignore", "note", "--rounds", "2"]
+    words += ["--gate-rate", "0.05"]
     main([*words, "--out", "model"])
     shown = capsys.readouterr().out.replace("\n", " ")
     assert "6 sequences, 30 steps each" in shown and "the gates are not as active as you asked for" in shown
@@ -312,9 +313,11 @@ def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypat
             "gru",
         ]
     )
-    assert "gatel0rd segment" not in capsys.readouterr().out
+    assert "segment will use: changes" in capsys.readouterr().out  # there are no gates
+    main(["segment", "gru", "data.csv"])
+    assert "boundaries, by changes; wrote events.csv" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        main(["segment", "gru", "data.csv"])
+        main(["segment", "gru", "data.csv", "--method", "gates"])
     assert "which has no gates" in capsys.readouterr().out
 
 

@@ -25,7 +25,7 @@ from gatel0rd.explore.sessions import OnlineModel, describe_opening
 from gatel0rd.explore.views import LONGEST, list_events, predict_sequence, to_plain
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.recordings import RecordingError, from_arrays
-from gatel0rd.recordings.segmenter import segment
+from gatel0rd.recordings.segmentation import segment
 from gatel0rd.worlds.robot_remote_control.env import RobotRemoteControl
 
 with warnings.catch_warnings():  # it would rather have httpx2, and says so when it is imported

@@ -129,8 +129,8 @@ def test_a_run_needs_the_models_columns(tmp_path):
     fitted = fit(DATA, SMALL, tmp_path)
     with pytest.raises(ValueError, match=r"observations have shape \(9, 1\); expected \[T, 2\] \(x, y\)"):
         fitted.run(np.zeros((9, 1), np.float32))
-    with pytest.raises(ValueError, match="there are 2 steps; expected more than 2"):
-        fitted.run(np.zeros((2, 2), np.float32))
+    with pytest.raises(ValueError, match="there are 1 steps; expected more than 1"):
+        fitted.run(np.zeros((1, 2), np.float32))
 
 
 def test_scaling_is_learned_on_the_training_part_and_kept(tmp_path):

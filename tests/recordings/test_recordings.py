@@ -469,7 +469,7 @@ BAD: dict[str, tuple[str, str | bytes, str]] = {
         r"line 4 of .*d.csv: 'up' in column 'v' is not a number; leave the column out \(--ignore v\), or name it as "
         r"what it is \(--sequence, --time\)",
     ),
-    "decimal comma": ("d.csv", "p;v\n1,5;2\n", r"line 2 .*'1,5' in column 'p' .*; write decimals with a point"),
+    "decimal comma": ("d.csv", 'p,v\n"1,5",2\n', r"line 2 .*'1,5' in column 'p' .*; write decimals with a point"),
     "ragged": ("d.csv", "p,v\n1,2\n3\n", r"line 3 of .*d.csv has 1 column; the header has 2"),
     "twice": ("d.csv", "p,v,p\n1,2,3\n", r"d.csv has more than one column p; rename them"),
     "infinite": ("d.csv", "p,v\n1,2\n1,-inf\n", r"line 3 of .*d.csv: -inf in column 'v' is infinite or too large"),
@@ -581,3 +581,32 @@ def test_memory_of_large_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.observations, values)
     assert len(found) == 200 and set(found.lengths) == {1000}
     assert peak < 7 * found.observations.nbytes, peak / found.observations.nbytes
+
+
+def test_decimal_commas_are_read_where_they_separate_nothing(tmp_path):
+    (tmp_path / "d.csv").write_text("p;v\n1,5;2\n-0,25;1.234,5\n3;,5\n1e3;4,5e-1\n")
+    read = read_recordings(tmp_path / "d.csv")
+    assert read.observations.tolist() == [[1.5, 2], [-0.25, 1234.5], [3, 0.5], [1000, np.float32(0.45)]]
+
+
+def test_many_files_are_sequences(tmp_path):
+    for name, first in (("b", 10), ("a", 0)):
+        rows = "".join(f"{first + step},{step % 3}\n" for step in range(5 + first))
+        (tmp_path / f"{name}.csv").write_text(f"x,push\n{rows}")
+    read = read_recordings(tmp_path / "*.csv", Layout(actions=("push",)))
+    assert read.names == ("a", "b") and read.lengths.tolist() == [5, 15] and read.action_names == ("push",)
+    assert read.observations[5, 0] == 10 and "2 files" in read.notes
+    (tmp_path / "c.csv").write_text("y,push\n1,2\n3,4\n5,6\n")
+    with pytest.raises(RecordingError, match=r"c.csv has the columns y, push; expected x, push, as in .*a.csv"):
+        read_recordings(str(tmp_path / "*.csv"), Layout(actions=("push",)))
+    with pytest.raises(RecordingError, match="there is no file"):
+        read_recordings(tmp_path / "none*.csv")
+
+
+def test_uneven_steps_of_time_are_noted(tmp_path):
+    even = "".join(f"2024-01-01 00:{step:02}:00,{step % 4}\n" for step in range(30))
+    (tmp_path / "even.csv").write_text("time,x\n" + even)
+    (tmp_path / "uneven.csv").write_text("time,x\n" + "".join(f"{step * step},{step % 4}\n" for step in range(30)))
+    assert not any("steps of time" in note for note in read_recordings(tmp_path / "even.csv").notes)
+    notes = read_recordings(tmp_path / "uneven.csv").notes
+    assert any("% of the steps of time are longer or shorter than usual" in note for note in notes)

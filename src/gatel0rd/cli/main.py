@@ -33,6 +33,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "fit": recordings.fit,
     "segment": recordings.segment,
     "segment-benchmark": recordings.segment_benchmark,
+    "segment-public": recordings.segment_public,
+    "segment-families": recordings.segment_families,
     "explore": recordings.explore,
     "export": recordings.export,
     "demo": demo,

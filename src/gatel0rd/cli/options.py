@@ -32,7 +32,10 @@ JsonFile = Annotated[Path | None, optional("FILE", "Write the outcome to this fi
 FilmFile = Annotated[Path | None, optional("FILE", "Film an episode, as a GIF or WebP file.")]
 HiddenSize = Annotated[int, arg(metavar="H", help="Number of dimensions of the memory.")]
 LearningRate = Annotated[float, arg(metavar="R", help="Learning rate of Adam.")]
-DataSource = Annotated[str, arg(metavar="DATA", help="Recordings: a .npz, .csv or .parquet file, or minari:NAME.")]
+DataSource = Annotated[
+    str,
+    arg(metavar="DATA", help="Recordings: a .npz, .csv or .parquet file, many as 'data/*.csv', or minari:NAME."),
+]
 SequenceColumn = Annotated[
     str | None,
     optional("COLUMN", "Column that names the sequence of a row. The default is one with a telling name."),

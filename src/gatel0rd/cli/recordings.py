@@ -1,4 +1,4 @@
-"""Commands for recordings of one's own: fit, segment, segment-benchmark, explore, export."""
+"""Commands for recordings of one's own: fit, segment and its benchmarks, explore, export."""
 
 from __future__ import annotations
 
@@ -40,22 +40,30 @@ def fit(
         Literal["gatel0rd", "lstm", "gru", "elman"], arg(help="The recurrent network that is the model's memory.")
     ] = "gatel0rd",
     hidden_size: HiddenSize = 8,
-    gate_rate: Annotated[
-        float, arg(metavar="R", help="Share of gates that should be open; λ is adjusted to hold it.")
-    ] = 0.05,
     events: Annotated[
         float | None,
         optional(
             "E",
-            "Hold the number of events per sequence instead: steps at which a gate opens after all were closed.",
+            "Number of events per sequence, where it is known: steps at which a gate opens after all were closed. "
+            "The default finds it.",
         ),
     ] = None,
-    sparsity: Annotated[float | None, optional("L", "Fix λ instead of holding a target.")] = None,
+    gate_rate: Annotated[
+        float | None, optional("R", "Share of gates that should be open, instead; λ is adjusted to hold it.")
+    ] = None,
+    sparsity: Annotated[float | None, optional("L", "Fix λ instead of finding or holding anything.")] = None,
+    objective: Annotated[
+        Literal["follow", "free-run"],
+        arg(help="Follow the real observations, or free-run over whole windows, for models to plan with."),
+    ] = "follow",
     window: Annotated[
         int, arg(metavar="N", help="Number of steps of the longest stretch that is predicted in one piece.")
     ] = 50,
-    rounds: Annotated[int, arg(metavar="N", help="Largest number of rounds, of 50 gradient steps each.")] = 240,
-    learning_rate: LearningRate = 0.002,
+    rounds: Annotated[int, arg(metavar="N", help="Largest number of rounds, of 50 gradient steps each.")] = 120,
+    minutes: Annotated[
+        float | None, optional("M", "Time that training may take. The default is as long as the rounds take.")
+    ] = None,
+    learning_rate: LearningRate = 0.005,
     seed: Seed = 0,
 ) -> None:
     """Fit a model with a readable memory to recordings of your own.
@@ -63,19 +71,24 @@ def fit(
     A preview shows how the data was understood.
     """
     from gatel0rd.recordings import Layout, read_recordings
+    from gatel0rd.recordings.alignment import note_alignment
     from gatel0rd.recordings.config import FitConfig
     from gatel0rd.recordings.fit import fit as fit_model
 
-    if sparsity is not None and events is not None:
-        raise ValueError("both --events and --sparsity were given; hold the events, or fix λ")
+    given = [("--events", events), ("--gate-rate", gate_rate), ("--sparsity", sparsity)]
+    named = [name for name, value in given if value is not None]
+    if len(named) > 1:
+        raise ValueError(f"both {' and '.join(named)} were given; hold the events or the gates, or fix λ")
     config = FitConfig(
         cell=cell,
         hidden_size=hidden_size,
-        gate_rate=None if sparsity is not None else gate_rate,
+        objective=objective,
+        gate_rate=gate_rate,
         events=events,
-        sparsity_weight=0.001 if sparsity is None else sparsity,
+        sparsity_weight=sparsity,
         window=window,
         rounds=rounds,
+        minutes=minutes,
         learning_rate=learning_rate,
         seed=seed,
     )
@@ -87,7 +100,7 @@ def fit(
         ignored=parse_names(ignore),
     )
     recordings = read_recordings(data, layout)
-    for line in recordings.preview():
+    for line in [*recordings.preview(), *(f"note: {note}" for note in note_alignment(recordings))]:
         console.print(escape(line), highlight=False)
     with show_progress() as progress:
         task = progress.add_task("fitting", total=rounds)
@@ -101,8 +114,7 @@ def fit(
         fitted = fit_model(recordings, config, out, on_round=on_round)
     for line in describe_fit(fitted.info):
         console.print(line, highlight=False)
-    following = f"gatel0rd segment {out} {data}, " if "open_rate" in fitted.info else ""
-    console.print(f"wrote {out}; next: {following}gatel0rd explore {out} {data}")
+    console.print(f"wrote {out}; next: gatel0rd segment {out} {data}, gatel0rd explore {out} {data}")
 
 
 def describe_round(metrics: dict[str, Any]) -> str:
@@ -120,9 +132,27 @@ def describe_fit(info: dict[str, Any]) -> list[str]:
         f"best of {info['rounds']} rounds, {format_duration(info['seconds'])}"
     ]
     if "open_rate" in info:
-        lines.append(f"{info['open_rate']:.1%} of the gates are open, {info['events']:.1f} events per sequence")
+        lines.append(
+            f"{info['open_rate']:.1%} of the gates are open, {info['events']:.1f} events per sequence (on whole "
+            "recordings of the validation part)"
+        )
+    if "segmentation" in info:
+        lines += describe_method(info["segmentation"])
     if not info["held"]:
         lines.append("the gates are not as active as you asked for; give it more --rounds, or another target")
+    return lines
+
+
+def describe_method(segmentation: dict[str, Any]) -> list[str]:
+    """How sequences will be segmented, and why, for people."""
+    evidence = segmentation["evidence"]
+    compared = ", ".join(f"{name} {value:.3f}" for name, value in sorted(evidence.items()))
+    lines = [f"segment will use: {segmentation['method']} (nats per step of the validation part: {compared})"]
+    if segmentation["method"] == "changes":
+        name = segmentation["detector"]["name"]
+        lines.append(f"changes are changes of: {name}")
+        if "same row" in name:
+            lines.append("note: actions explain the observations of their own row, not of the next one; shift them")
     return lines
 
 
@@ -136,27 +166,33 @@ def segment(
         int | None,
         optional("N", "Events less than N steps after a boundary belong to it. The default is 3."),
     ] = None,
+    method: Annotated[
+        Literal["gates", "changes"] | None,
+        optional("M", "What finds boundaries: gates or changes. The default is what the fit chose."),
+    ] = None,
     sequence: SequenceColumn = None,
     time: TimeColumn = None,
 ) -> None:
     """Find the events of sequences.
 
-    An event is when the model's memory changes after it was constant.
+    The model says how: by its memory's gates, or by changes of a regression.
     """
     from gatel0rd.files import check_writable
     from gatel0rd.models.events import APART
     from gatel0rd.models.io import load_fitted as load
     from gatel0rd.recordings import read_for_models
-    from gatel0rd.recordings.segmenter import segment as find_segments
-    from gatel0rd.recordings.segmenter import write_events
+    from gatel0rd.recordings.segmentation import segment as find_segments
+    from gatel0rd.recordings.segmentation import write_events
 
     check_writable(out)
     fitted = load(model)
     recordings = read_for_models([(model.name, fitted)], data, sequence=sequence, time=time)
-    found = find_segments(fitted, recordings, apart=APART if apart is None else apart)
+    found = find_segments(fitted, recordings, apart=APART if apart is None else apart, method=method)
     write_events(found, out)
-    events, cuts = sum(len(entry.events) for entry in found), sum(len(entry.boundaries) for entry in found)
-    console.print(f"{events} events in {len(found)} sequences, {cuts} boundaries; wrote {out}")
+    cuts = sum(len(entry.boundaries) for entry in found)
+    events = sum(len(entry.events) for entry in found) if found and found[0].method == "gates" else cuts
+    how = found[0].method if found else "gates"
+    console.print(f"{events} events in {len(found)} sequences, {cuts} boundaries, by {how}; wrote {out}")
     for entry in found[:5]:
         shown = ", ".join(map(str, entry.boundaries[:12])) + (", …" if len(entry.boundaries) > 12 else "")
         console.print(escape(f"  {entry.name}: {shown or 'nothing happens'}"), highlight=False)
@@ -175,6 +211,43 @@ def segment_benchmark(
     _, table = benchmark(runs, out, lambda name: console.print(name, highlight=False))
     console.print(table.markdown(), highlight=False)
     console.print(f"wrote {out / 'segmentation.json'} and {out / 'segmentation.md'}")
+
+
+def segment_public(out: OutDirectory = Path("runs/segmentation")) -> None:
+    """Compare segmentation methods on public recordings.
+
+    The recordings come inside river, seglearn and aeon; it takes some minutes.
+    """
+    from gatel0rd.recordings.public_benchmark import run_public_benchmark
+
+    table = run_public_benchmark(out, lambda name: console.print(name, highlight=False))
+    console.print(table.markdown(), highlight=False)
+    console.print(f"wrote {out / 'public.json'} and {out / 'public.md'}")
+
+
+def segment_families(
+    out: OutDirectory = Path("runs/segmentation"),
+    sequences: Annotated[int, arg(metavar="N", help="Number of sequences of each kind.")] = 60,
+    steps: Annotated[int, arg(metavar="T", help="Number of steps of each sequence.")] = 100,
+    seeds: Annotated[int, arg(metavar="S", help="Number of data sets of each kind.")] = 1,
+    rounds: Annotated[int, arg(metavar="R", help="Number of rounds of each fit.")] = 120,
+) -> None:
+    """Fit generated recordings of many kinds, with the defaults.
+
+    Their boundaries are known, so that the table says how many were found.
+    """
+    from gatel0rd.recordings.family_benchmark import run_family_benchmark
+
+    table = run_family_benchmark(
+        out,
+        seeds=range(seeds),
+        sequences=sequences,
+        steps=steps,
+        rounds=rounds,
+        on_family=lambda name: console.print(name, highlight=False),
+    )
+    console.print(table.markdown(), highlight=False)
+    console.print(f"wrote {out / 'families.json'} and {out / 'families.md'}")
 
 
 def explore(

@@ -69,7 +69,7 @@ class OnlineModel:
             prediction, self._state, gates = network.step(self._state, seen[0], acted[0])
             outputs.append(
                 StepOutput(
-                    latents=network.core.latents(self._state)[0].numpy(),
+                    latents=network.latents(self._state)[0].numpy(),
                     gates=None if gates is None else gates[0].numpy(),
                     prediction=self.model.observation_scaling.inverse_transform(prediction.numpy())[0],
                 )

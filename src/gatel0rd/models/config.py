@@ -26,6 +26,18 @@ class WorldModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FollowingModelConfig(WorldModelConfig):
+    """A world model whose memory also sees what just happened; its output does not.
+
+    Attributes:
+        transitions: how many of the last transitions it sees: the change of the observations, the action before it, and
+            the error of the prediction that was made for it (0 where the model was fed that prediction). Only 1.
+    """
+
+    transitions: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class ActorCriticConfig:
     """An agent: an encoder, a memory, and on top of it an actor and a critic (Suppl. B.2).
 

@@ -63,9 +63,13 @@ def find_events(gates: NDArray[Any]) -> list[Event]:
     return events
 
 
-def boundaries(events: Sequence[Event], *, apart: int = APART) -> Times:
-    """Times at which something happens; events less than ``apart`` steps after a boundary belong to it."""
-    return keep_apart([event.time for event in events], apart)
+def boundaries(events: Sequence[Event], *, apart: int = APART, after_start: bool = False) -> Times:
+    """Times at which something happens; events less than ``apart`` steps after a boundary belong to it.
+
+    ``after_start``: the beginning of the sequence counts as a boundary, too: a memory that only finds out in the first
+    steps what the state is sees nothing happen.
+    """
+    return keep_apart([event.time for event in events if not after_start or event.time >= apart], apart)
 
 
 def keep_apart(times: Iterable[int], apart: int) -> Times:

@@ -17,7 +17,7 @@ import torch
 from gatel0rd.config import from_json, to_json
 from gatel0rd.files import Arrays, FileError, load_arrays, read_header, save_arrays, write_json
 from gatel0rd.models.actor_critic import ActorCritic
-from gatel0rd.models.config import ActorCriticConfig, WorldModelConfig
+from gatel0rd.models.config import ActorCriticConfig, FollowingModelConfig, WorldModelConfig
 from gatel0rd.models.fitted import FittedModel, Scaling, wrap_model
 from gatel0rd.models.world_model import WorldModel
 
@@ -142,7 +142,8 @@ def load_model(path: Path | str) -> WorldModel:
 def _load_model(file: Path) -> tuple[WorldModel, dict[str, Any]]:
     arrays, metadata = load_arrays(file, kind="model")
     dtype = torch.from_numpy(next(iter(arrays.values()))).dtype
-    model = WorldModel(from_json(WorldModelConfig, metadata["config"]), dtype=dtype)
+    kind = FollowingModelConfig if "transitions" in metadata["config"] else WorldModelConfig
+    model = WorldModel(from_json(kind, metadata["config"]), dtype=dtype)
     load_weights(model, arrays, file)
     return model.eval(), metadata
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gatel0rd.engine import EngineName, ProgramCache, can_run, check_name
-from gatel0rd.models.config import WorldModelConfig
+from gatel0rd.models.config import FollowingModelConfig, WorldModelConfig
 from gatel0rd.models.world_program import rollout_program
 from gatel0rd.nn.cells import State, build_cell
 from gatel0rd.nn.mlp import fan_in_widths, reset_linear, tanh_mlp
@@ -45,7 +45,9 @@ class WorldModel(nn.Module):
         h_0 = f_{init}(x_1, …, x_k),\quad ŷ_t, h_t = core(f_{pre}(x_t), h_{t-1}),\quad
         ô_{t+1} = o_t + c · f_{post}(ŷ_t),\quad x_t = (a_t, o_t)
 
-    where o_t is what was fed in: the real observation or the model's own last prediction.
+    where o_t is what was fed in: the real observation or the model's own last prediction. With a
+    :class:`~gatel0rd.models.config.FollowingModelConfig` the core's memory also sees what just happened, in units of
+    c: (o_t - o_{t-1}, o_t - ô_t) / c and a_{t-1}. The state then ends with o_{t-1}, ô_t and (if there are any) a_{t-1}.
 
     Args:
         config: sizes and cell.
@@ -71,7 +73,14 @@ class WorldModel(nn.Module):
         input_size, features = config.observation_size + config.action_size, config.feature_size
         pre_widths = fan_in_widths(config.pre_layers, features)
         self.pre = tanh_mlp(input_size, pre_widths, last_tanh=True, device=device, dtype=dtype)
-        self.core = build_cell(config.cell, features, features, device=device, dtype=dtype)
+        self.recent_sizes: tuple[int, ...] = ()
+        if isinstance(config, FollowingModelConfig):
+            if config.transitions != 1:
+                raise ValueError(f"transitions is {config.transitions}; expected 1, the last one")
+            acted = (config.action_size,) if config.action_size else ()
+            self.recent_sizes = (config.observation_size, config.observation_size, *acted)
+        recent = sum(self.recent_sizes)
+        self.core = build_cell(config.cell, features + recent, features, memory_only=recent, device=device, dtype=dtype)
         hidden_widths = fan_in_widths(config.init_layers, features)[:-1]
         self.init = nn.ModuleList(
             tanh_mlp(
@@ -93,20 +102,26 @@ class WorldModel(nn.Module):
             reset_linear(part, generator)
         self.core.reset_parameters(generator)
 
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        """Features of each tensor of a state."""
+        return (*self.core.state_sizes, *self.recent_sizes)
+
     def initial(self, observations: Tensor, actions: Tensor) -> State:
         """h_0 from the first ``init_steps`` inputs (later ones are ignored), or zeros without f_init.
 
         Shape: observations [T, B, O], actions [T, B, A] with T >= init_steps.
         """
         self._check(observations, actions)
+        recent = (observations[0], observations[0], actions[0])[: len(self.recent_sizes)]
         if not len(self.init):
-            return self.core.initial_state(observations.shape[1], observations)
+            return (*self.core.initial_state(observations.shape[1], observations), *recent)
         first = self.config.init_steps
         if len(observations) < first:
             raise ValueError(f"got {len(observations)} observations; f_init needs the first {first} inputs")
         inputs = torch.cat([actions[:first], observations[:first]], dim=-1)
         inputs = inputs.transpose(0, 1).flatten(1)  # [k, B, A+O] -> [B, k·(A+O)]
-        return self.core.state_from(torch.cat([network(inputs) for network in self.init], dim=-1))
+        return (*self.core.state_from(torch.cat([network(inputs) for network in self.init], dim=-1)), *recent)
 
     def step(self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None = None) -> Prediction:
         """Predict the next observation. Shape: observation [B, O], action [B, A]."""
@@ -114,9 +129,19 @@ class WorldModel(nn.Module):
         return self._step(state, observation, action, noise_t)
 
     def _step(self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None) -> Prediction:
-        features = self.pre(torch.cat([action, observation], dim=-1))
-        output, state, gates = self.core(features, state, noise_t)
-        return Prediction(observation + self.config.residual_scale * self.post(output), state, gates)
+        features, scale = self.pre(torch.cat([action, observation], dim=-1)), self.config.residual_scale
+        if self.recent_sizes:
+            before, expected, *acted = state[len(self.core.state_sizes) :]
+            happened = [(observation - before) / scale, (observation - expected) / scale, *acted]
+            features = torch.cat([features, *happened], dim=-1)
+        output, state, gates = self.core(features, state[: len(self.core.state_sizes)], noise_t)
+        prediction = observation + scale * self.post(output)
+        recent = (observation, prediction, action)[: len(self.recent_sizes)]
+        return Prediction(prediction, (*state, *recent), gates)
+
+    def latents(self, state: State) -> Tensor:
+        """The part of a state that a figure shows. Shape: [B, H]."""
+        return self.core.latents(state[: len(self.core.state_sizes)])
 
     def rollout(self, state: State, observation: Tensor, actions: Tensor) -> Rollout:
         """Free-running prediction of what a sequence of actions leads to.
@@ -230,7 +255,7 @@ class WorldModel(nn.Module):
             else:
                 fed = torch.where(feed_t.unsqueeze(-1), real, predicted)
             prediction, state, gates = self._step(state, fed, action, noise_t)
-            return (state, prediction), (prediction, self.core.latents(state), gates)
+            return (state, prediction), (prediction, self.latents(state), gates)
 
         carry, columns = scan(step, (state, observation), (observations, actions, feed, noise))
         predictions, latents, gates = columns

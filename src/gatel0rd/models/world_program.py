@@ -46,11 +46,12 @@ class WorldProgramBuilder(ProgramBuilder):
             else:
                 latents = self.prologue.value(cell.latent_size)
             states += cell.state_program(self.prologue, latents)
-        return [*states, inputs[1]]
+        recent = [inputs[1], inputs[1], inputs[0]][: len(self.model.recent_sizes)]
+        return [*states, *recent, inputs[1]]
 
     def start_from_states(self) -> list[Value]:
         """States and first observation as initial tensors."""
-        return [self.initial(size) for size in (*self.model.core.state_sizes, self.config.observation_size)]
+        return [self.initial(size) for size in (*self.model.state_sizes, self.config.observation_size)]
 
     def close_loop(
         self,
@@ -65,12 +66,22 @@ class WorldProgramBuilder(ProgramBuilder):
         *state, predicted = self.enter(start)
         fed = predicted if real is None else real if feed is None else self.select(feed, real, predicted)
         features = self.mlp(model.pre, [action, fed])
+        if model.recent_sizes:
+            state, recent = state[: len(model.core.state_sizes)], state[len(model.core.state_sizes) :]
+            changes = [self._in_units(self.axpy(fed, value, -1.0)) for value in recent[:2]]
+            features = self.concatenate([features, *changes, *recent[2:]])
         step = model.core.program(self, features, tuple(state), noise)
         if step is None:
             return None
         prediction = self.axpy(fed, self.mlp(model.post, [step.output]), self.config.residual_scale)
+        if model.recent_sizes:
+            step = step._replace(state=(*step.state, *(fed, prediction, action)[: len(model.recent_sizes)]))
         self.leave([*step.state, prediction])
         return step, prediction
+
+    def _in_units(self, change: Value) -> Value:
+        """A change of observations, divided by what the output is multiplied by."""
+        return self.axpy(change, change, 1 / self.config.residual_scale - 1)
 
 
 def rollout_program(
@@ -93,7 +104,8 @@ def rollout_program(
     step, prediction = result
     if only_predictions:
         return build.finish([prediction])
-    return build.finish([prediction, model.core.latents_program(build, step.state), step.gates], step.state)
+    latents = model.core.latents_program(build, step.state[: len(model.core.state_sizes)])
+    return build.finish([prediction, latents, step.gates], step.state)
 
 
 def training_program(model: WorldModel, *, teacher_forcing: bool, penalty: str) -> Program | None:

@@ -43,7 +43,11 @@ class StackRun(NamedTuple):
 def can_run_layers(cell: Cell) -> bool:
     """Whether a cell, or each one of a stack, is a GateL0RD whose g and r have one layer, and large enough."""
     return all(
-        type(part) is GateL0RDCore and part.net_layers == 1 and part.hidden_size >= SMALLEST for part in _parts(cell)
+        type(part) is GateL0RDCore
+        and part.net_layers == 1
+        and part.hidden_size >= SMALLEST
+        and part.seen_size == part.input_size
+        for part in _parts(cell)
     )
 
 

@@ -22,6 +22,7 @@ from gatel0rd.models.fitted import FittedModel
 from gatel0rd.recordings.arrays import from_arrays
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit
+from gatel0rd.recordings.segmentation import segment
 from gatel0rd.tables import Table
 from gatel0rd.training import time_first
 from gatel0rd.training.dataset import Dataset
@@ -30,7 +31,7 @@ from gatel0rd.worlds import registry
 from gatel0rd.worlds.data import obtain
 
 TOLERANCE, SEQUENCES = 3, 200
-GATE_RATE, ROUNDS = 0.01, 600
+ROUNDS = FitConfig().rounds
 THRESHOLDS = 40
 PENALTIES = tuple(np.geomspace(0.01, 1000, 21).tolist())
 Cuts = list[Times]
@@ -129,9 +130,9 @@ def change_points(kind: str, series: NDArray[Any]) -> Callable[[Any, Sequence[in
 
 
 def fit_without_tuning(train: Dataset, directory: Path) -> FittedModel:
-    """What ``gatel0rd fit --gate-rate`` makes of a world's training data."""
+    """What ``gatel0rd fit`` makes of a world's training data, with nothing but its defaults."""
     recordings = from_arrays(list(train.observations), list(train.actions))
-    return fit(recordings, FitConfig(gate_rate=GATE_RATE, rounds=ROUNDS), directory)
+    return fit(recordings, FitConfig(rounds=ROUNDS), directory)
 
 
 def compare(
@@ -153,9 +154,10 @@ def compare(
     cuts = gate_cuts([gates[row] for row in range(half, len(rows))])
     outcomes.append(("GateL0RD, as in the paper", agreement(cuts, true[half:], length, TOLERANCE), None))
     if fitted is not None:
-        trajectories = [fitted.run(data.observations[row], data.actions[row]) for row in rows[half:]]
-        cuts = gate_cuts([trajectory.gates for trajectory in trajectories])
-        name = f"GateL0RD, gatel0rd fit --gate-rate {GATE_RATE:g} --rounds {ROUNDS}"
+        judged = from_arrays(list(data.observations[rows[half:]]), list(data.actions[rows[half:]]))
+        found = segment(fitted, judged)
+        cuts = [np.array(entry.boundaries, dtype=np.int64) for entry in found]
+        name = f"GateL0RD, gatel0rd fit (its method: {found[0].method})"
         outcomes.append((name, agreement(cuts, true[half:], length, TOLERANCE), None))
     if "gru" in places:
         on_method("GRU")
@@ -180,15 +182,15 @@ def compare(
         {
             "scenario": scenario,
             "method": name,
-            "precision": found.precision,
-            "recall": found.recall,
-            "f1": found.f1,
-            "covering": found.covering,
-            "found_per_sequence": found.found / max(1, len(true) - half),
-            "true_per_sequence": found.true / max(1, len(true) - half),
+            "precision": outcome.precision,
+            "recall": outcome.recall,
+            "f1": outcome.f1,
+            "covering": outcome.covering,
+            "found_per_sequence": outcome.found / max(1, len(true) - half),
+            "true_per_sequence": outcome.true / max(1, len(true) - half),
             "chosen": chosen,
         }
-        for name, found, chosen in outcomes
+        for name, outcome, chosen in outcomes
     ]
 
 

@@ -81,6 +81,17 @@ class Recordings:
             notes=(),
         )
 
+    def cut(self, steps: int) -> Recordings:
+        """Only the first steps of every sequence."""
+        parts = [self.sequence(index) for index in range(len(self))]
+        return replace(
+            self,
+            observations=np.concatenate([part[0][:steps] for part in parts]),
+            actions=np.concatenate([part[1][:steps] for part in parts]),
+            lengths=np.minimum(self.lengths, steps),
+            notes=(),
+        )
+
     def select_columns(
         self, observation_names: Sequence[str], action_names: Sequence[str], trained_on: str
     ) -> Recordings:

@@ -2,192 +2,224 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.files import write_atomically
-from gatel0rd.models.events import APART, Event, boundaries, find_events, segments
+from gatel0rd.models.events import APART
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.nn.config import CellName
-from gatel0rd.recordings.arrays import from_arrays
 from gatel0rd.recordings.config import FitConfig
+from gatel0rd.recordings.detector import ChangeDetector, OnlineChanges
+from gatel0rd.recordings.frames import Sequences, read_sequences
+from gatel0rd.recordings.method import MethodName
+from gatel0rd.recordings.online import OnlineGates
 from gatel0rd.recordings.recordings import Recordings
+from gatel0rd.recordings.segmentation import Segmentation, read_choice, segment, segment_by_changes
 
-Sequences = Sequence[NDArray[Any]] | NDArray[Any]
+if TYPE_CHECKING:
+    import pandas
 
+    class BaseEstimator:
+        """What scikit-learn gives its estimators."""
 
-class NoGatesError(ValueError):
-    """A model without gates has no events of its own."""
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **values: Any) -> BaseEstimator: ...
 
+    class ClusterMixin: ...
 
-@dataclass(frozen=True)
-class Segmentation:
-    """What happens in one sequence: events, boundaries and the segments between them.
-
-    Times are steps, counted from the first one of the sequence; ``first`` is its place in the recording it is from.
-    """
-
-    name: str
-    length: int
-    events: tuple[Event, ...]
-    boundaries: tuple[int, ...]
-    first: int = 0
-
-    @property
-    def segments(self) -> list[tuple[int, int]]:
-        return segments(self.boundaries, self.length)
+else:
+    try:
+        from sklearn.base import BaseEstimator, ClusterMixin
+    except ImportError:
+        from gatel0rd.recordings.estimator import BaseEstimator, ClusterMixin
 
 
-def segment(fitted: FittedModel, recordings: Recordings, *, apart: int = APART) -> list[Segmentation]:
-    """Events of every sequence: when the model's gates open after all were closed, while it is fed real observations.
+class EventSegmenter(ClusterMixin, BaseEstimator):
+    """Learns to predict sequences, and cuts them where something happens.
+
+    By default nothing has to be known about the number of events; see :mod:`gatel0rd.recordings.method` for how the
+    method is chosen and :mod:`gatel0rd.recordings.sweep` for how many events the gates make.
 
     Args:
-        apart: events less than this many steps after a boundary belong to it.
-    """
-    if not fitted.model.core.noise_size:
-        raise NoGatesError(f"the model's cell is {fitted.cell}, which has no gates; fit one with --cell gatel0rd")
-    recordings = recordings.select_columns(fitted.observation_names, fitted.action_names, "the model")
-    found = []
-    for index, name in enumerate(recordings.names):
-        observations, actions = recordings.sequence(index)
-        gates = fitted.run(observations, actions).gates
-        assert gates is not None
-        events = find_events(gates)
-        cuts = boundaries(events, apart=apart)
-        first = recordings.origins[index][1]
-        found.append(Segmentation(name, len(observations), tuple(events), tuple(cuts.tolist()), first))
-    return found
-
-
-def write_events(found: Sequence[Segmentation], path: Path) -> None:
-    """Write a CSV file with a row per event; or, if the name ends in .json, events and segments of each sequence.
-
-    Columns: sequence, time, duration (steps until all gates are closed again), dimensions of the latent state whose
-    gates open, and their strengths (how far each gate opens at most); the last two are lists, separated by spaces.
-    Times are steps of the recording, counted from 0, also where gaps in it cut a sequence into pieces.
-    """
-    if path.suffix == ".json":
-        content = [
-            {
-                "sequence": entry.name,
-                "length": entry.length,
-                "events": [asdict(event) | {"time": event.time + entry.first} for event in entry.events],
-                "segments": [(first + entry.first, last + entry.first) for first, last in entry.segments],
-            }
-            for entry in found
-        ]
-        write_atomically(path, json.dumps(content, indent=1) + "\n")
-        return
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["sequence", "time", "duration", "dimensions", "strengths"])
-    for entry in found:
-        for event in entry.events:
-            strengths = " ".join(f"{strength:.6g}" for strength in event.strengths)
-            dimensions = " ".join(map(str, event.dimensions))
-            rows.writerow([entry.name, event.time + entry.first, event.duration, dimensions, strengths])
-    write_atomically(path, text.getvalue())
-
-
-class EventSegmenter:
-    """Learns to predict sequences, and cuts them where its memory changes.
-
-    Args:
-        gate_rate: share of gates that should be open.
-        events: events per sequence, in place of ``gate_rate``.
-        apart: events less than this many steps after a boundary belong to it.
-        hidden_size, window, rounds, learning_rate, seed: see :class:`gatel0rd.recordings.config.FitConfig`.
+        method: ``gates`` (a network's memory changes), ``changes`` (the coefficients or the noise of a regression
+            change; takes seconds) or None: whichever explains the sequences better.
+        events: events per sequence, where they are known.
+        gate_rate: share of gates that should be open, in place of ``events``.
+        apart: boundaries less than this many steps after another belong to it.
+        cell, hidden_size, window, rounds, minutes, learning_rate, seed: see
+            :class:`gatel0rd.recordings.config.FitConfig`.
         directory: where the fit is kept and can be resumed; a temporary one if not given.
 
     Attributes:
-        model_: the :class:`gatel0rd.models.fitted.FittedModel`, after :meth:`fit`.
+        model_: the :class:`gatel0rd.models.fitted.FittedModel`, after :meth:`fit`; None with ``method="changes"``.
+        detector_: the :class:`gatel0rd.recordings.detector.ChangeDetector`.
+        method_: the method that was chosen.
+        n_features_in_: columns of the sequences.
+        labels_: label of the segment that each row is in, for every sequence (for one table: an array).
 
     Example:
-        >>> cuts = EventSegmenter(gate_rate=0.05).fit(X).predict(X)  # doctest: +SKIP
+        >>> cuts = EventSegmenter().fit(X).predict(X)  # doctest: +SKIP
     """
 
     def __init__(
         self,
         *,
-        gate_rate: float | None = 0.05,
+        method: MethodName | None = None,
         events: float | None = None,
+        gate_rate: float | None = None,
         apart: int = APART,
         cell: CellName = "gatel0rd",
         hidden_size: int = 8,
         window: int = 50,
-        rounds: int = 240,
-        learning_rate: float = 0.002,
+        rounds: int = 120,
+        minutes: float | None = None,
+        learning_rate: float = 0.005,
         seed: int = 0,
         directory: Path | str | None = None,
     ) -> None:
-        self.gate_rate, self.events, self.apart, self.cell = gate_rate, events, apart, cell
-        self.hidden_size, self.window, self.rounds = hidden_size, window, rounds
+        self.method, self.events, self.gate_rate, self.apart, self.cell = method, events, gate_rate, apart, cell
+        self.hidden_size, self.window, self.rounds, self.minutes = hidden_size, window, rounds, minutes
         self.learning_rate, self.seed, self.directory = learning_rate, seed, directory
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor, as scikit-learn expects them."""
-        return {name: value for name, value in vars(self).items() if name != "model_"}
+    def fit(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> EventSegmenter:
+        """Fit to sequences: a list of arrays [T, columns], one array [N, T, columns], or a pandas table.
 
-    def set_params(self, **values: Any) -> EventSegmenter:
-        """Change arguments of the constructor."""
-        unknown = sorted(set(values) - set(self.get_params()))
-        if unknown:
-            raise ValueError(
-                f"EventSegmenter has no parameter {', '.join(unknown)}; it has {', '.join(self.get_params())}"
-            )
-        for name, value in values.items():
-            setattr(self, name, value)
+        A table with a column that names the sequence (see :func:`gatel0rd.recordings.frames.read_sequences`) holds
+        several, one without holds one; so does an array [T, columns]. ``y`` is not used.
+        """
+        given = read_sequences(X, actions)
+        self._learn(given.recordings)
+        self.n_features_in_ = len(given.recordings.observation_names)
+        if given.names is not None:
+            self.feature_names_in_ = np.array(given.names, dtype=object)
+        self.labels_ = self.transform(X, actions=actions)
         return self
 
-    def fit(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> EventSegmenter:
-        """Fit a model to sequences: a list of arrays [T, columns] or one array [N, T, columns]; ``y`` is not used."""
+    def _learn(self, recordings: Recordings) -> None:
         from gatel0rd.recordings.fit import fit
 
+        if self.method == "changes":
+            self.model_, self.detector_, self.method_ = None, ChangeDetector.learn(recordings), "changes"
+            return
         known = {entry.name for entry in fields(FitConfig)}
         config = FitConfig(**{name: value for name, value in self.get_params().items() if name in known})
-        recordings = from_arrays(X, actions)
         if self.directory is not None:
             self.model_ = fit(recordings, config, Path(self.directory))
         else:
             with tempfile.TemporaryDirectory() as place:
                 self.model_ = fit(recordings, config, Path(place))
-        return self
+        choice = read_choice(self.model_)
+        assert choice is not None
+        self.detector_, self.method_ = choice.detector, self.method or choice.method
+
+    model_: FittedModel | None
+    detector_: ChangeDetector
+    method_: MethodName
 
     def segment(self, X: Sequences, *, actions: Sequences | None = None) -> list[Segmentation]:
-        """Events, boundaries and segments of every sequence."""
-        if not hasattr(self, "model_"):
-            raise ValueError("this EventSegmenter has not been fitted; call fit first")
-        recordings = from_arrays(X, actions)
-        columns = len(self.model_.observation_names)
+        """Boundaries, segments, labels and events of every sequence."""
+        self._check_fitted()
+        given = read_sequences(X, actions)
+        recordings = given.recordings
+        columns = self._columns()
         if len(recordings.observation_names) != columns:
             found = len(recordings.observation_names)
             raise ValueError(f"the sequences have {found} columns; the model was fitted to {columns}")
-        if recordings.names != tuple(map(str, range(len(X)))):
+        if recordings.names != given.expected_names:
             raise ValueError(
                 "some sequences are too short or have long gaps, and would be left out or split: there would not be "
                 "one answer for each; leave them out or fill them in first"
             )
-        return segment(self.model_, recordings, apart=self.apart)
+        if self.model_ is None:
+            return segment_by_changes(self.detector_, recordings, apart=self.apart)
+        return segment(self.model_, recordings, apart=self.apart, method=self._method())
 
-    def predict(self, X: Sequences, *, actions: Sequences | None = None) -> list[NDArray[np.int64]]:
-        """The boundaries of every sequence."""
-        return [np.array(entry.boundaries, dtype=np.int64) for entry in self.segment(X, actions=actions)]
+    def predict(self, X: Sequences, *, actions: Sequences | None = None) -> Any:
+        """The boundaries of every sequence: a list of arrays; of one table with time stamps, those stamps."""
+        found = [np.array(entry.boundaries, dtype=np.int64) for entry in self.segment(X, actions=actions)]
+        given = read_sequences(X, actions)
+        if given.times is not None:
+            times = [given.times[place][cuts] for place, cuts in enumerate(found)]
+            return times[0] if given.single else times
+        return found[0] if given.single else found
 
-    def fit_predict(
-        self,
-        X: Sequences,
-        y: Any = None,
-        *,
-        actions: Sequences | None = None,
-    ) -> list[NDArray[np.int64]]:
+    def fit_predict(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> Any:
         """Fit, and say where the same sequences have their boundaries."""
         return self.fit(X, actions=actions).predict(X, actions=actions)
+
+    def transform(self, X: Sequences, *, actions: Sequences | None = None) -> Any:
+        """The label of the segment that each row is in; equal segments have equal labels, so that states recur.
+
+        Arrays of whole numbers; of a pandas table a series with the table's index.
+        """
+        found = [entry.row_labels() for entry in self.segment(X, actions=actions)]
+        given = read_sequences(X, actions)
+        return given.label_rows(found)
+
+    def fit_transform(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> Any:
+        """Fit, and label the rows of the same sequences."""
+        return self.fit(X, actions=actions).labels_
+
+    def begin(self) -> OnlineChanges | OnlineGates:
+        """Begin a sequence whose rows come one by one, for :meth:`update` or to keep several apart."""
+        self._check_fitted()
+        if self._method() == "changes" or self.model_ is None:
+            self._online: OnlineChanges | OnlineGates = OnlineChanges(self.detector_)
+        else:
+            self._online = OnlineGates(self.model_, apart=self.apart)
+        return self._online
+
+    def update(self, observation: Sequence[float] | NDArray[Any], action: Sequence[float] | NDArray[Any] = ()) -> Any:
+        """Take the next row of the sequence that :meth:`begin` began; returns the time of an event, or None.
+
+        Changes are known some steps after they happened: the time may lie in the past.
+        """
+        if not hasattr(self, "_online"):
+            self.begin()
+        return self._online.update(observation, action)
+
+    def to_frame(self, X: Sequences, *, actions: Sequences | None = None) -> pandas.DataFrame:
+        """A pandas table with a row per boundary: sequence, time (stamp), probability, label, and what changed."""
+        import pandas
+
+        found, given = self.segment(X, actions=actions), read_sequences(X, actions)
+        rows = []
+        for place, entry in enumerate(found):
+            for number, cut in enumerate(entry.boundaries):
+                time = cut if given.times is None else given.times[place][cut]
+                changed = entry.variables[number] if entry.variables else {}
+                rows.append(
+                    {
+                        "sequence": entry.name,
+                        "time": time,
+                        "probability": entry.probabilities[number] if entry.probabilities else np.nan,
+                        "label": entry.labels[number + 1] if entry.labels else -1,
+                        **{f"changed: {name}": share for name, share in changed.items()},
+                    }
+                )
+        return pandas.DataFrame(rows)
+
+    def _method(self) -> MethodName:
+        return self.method or (self.method_ if hasattr(self, "method_") else "gates")
+
+    def _columns(self) -> int:
+        return len(self.detector_.observations.offset if self.model_ is None else self.model_.observation_names)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise not_fitted_error()("this EventSegmenter has not been fitted; call fit first")
+
+
+def not_fitted_error() -> type[ValueError]:
+    """scikit-learn's error for it, which is a ValueError, or that."""
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return ValueError
+    return NotFittedError  # type: ignore[no-any-return]

@@ -27,6 +27,10 @@ CHUNK = 1000
 """Lines of text that are read at once; more are slower and need more memory."""
 SEQUENCE_NAMES = ("sequence", "episode", "trial", "series", "recording", "run", "subject", "id")
 TIME_NAMES = ("time", "t", "step", "timestep", "frame", "timestamp", "date", "datetime", "index")
+DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+([eE][+-]?\d+)?\s*")
+"""Only in files whose columns are separated by something else."""
+IRREGULAR, OFTEN = 0.2, 0.05
+"""Steps of time that differ by more from their median, relative to it, are irregular; a larger share gets a note."""
 UNNAMED = ("", "unnamed: 0", "__index_level_0__")
 FEWEST_WIDE = 10
 """Steps from which a table without names of sequences is read as wide: ``joint_1`` to ``joint_7`` are variables."""
@@ -41,14 +45,24 @@ def from_csv(path: Path, layout: Layout) -> Recordings:
         try:
             first = next((line for line in file if line.strip()), "")
             file.seek(0)
-            reader = csv.reader(file, delimiter=max(",;\t", key=first.count))
+            delimiter = max(",;\t", key=lambda sign: first.count(sign) * (1 + (sign != ",")))
+            reader = csv.reader(file, delimiter=delimiter)
             rows = ((reader.line_num, row) for row in reader if row and not (len(row) == 1 and row[0].isspace()))
+            if delimiter != ",":
+                rows = ((line, list(map(point_for_comma, row))) for line, row in rows)
             _, header = next(rows, (0, []))
             return from_rows(header, csv_chunks(len(header), rows, path), path, layout)
         except UnicodeDecodeError as error:
             raise RecordingError(f"{path} is not a text file in UTF-8 ({error.reason}); save it as UTF-8") from error
         except csv.Error as error:
             raise RecordingError(f"line {reader.line_num} of {path}: {error}") from error
+
+
+def point_for_comma(cell: str) -> str:
+    """A number with a decimal point, also if it was written with a comma."""
+    if "," in cell and DECIMAL_COMMA.fullmatch(cell):
+        return cell.replace(".", "").replace(",", ".")
+    return cell
 
 
 def csv_chunks(width: int, rows: Iterator[tuple[int, list[str]]], path: Path) -> Iterator[Chunk]:
@@ -132,8 +146,28 @@ def from_rows(header: list[str], chunks: Iterator[Chunk], path: Path, layout: La
         (f"column {columns.sequence!r} names the sequence" if columns.sequence else NO_SEQUENCE)
         + (" (--sequence COLUMN)" if layout.sequence is None else ""),
         *([f"column {columns.time!r} orders rows"] if columns.time else []),
+        *note_irregular_times(rows),
     )
     return replace(from_long(rows, columns, path), notes=notes, layout=replace(layout, wide=False))
+
+
+def note_irregular_times(rows: TableRows) -> list[str]:
+    """A note if time does not pass evenly: a row is a step all the same, whatever lies between two of them."""
+    if not rows.times or len({block.dtype for block in rows.times}) > 1:
+        return []
+    times = np.concatenate(rows.times)
+    times = times.astype("datetime64[us]").astype(np.int64) if times.dtype.kind == "M" else times
+    labels = np.zeros(len(times), np.int64) if rows.labels is None else rows.labels
+    order = np.lexsort((times, labels))
+    gaps = np.diff(times[order])[np.diff(labels[order]) == 0]
+    if not len(gaps) or np.median(gaps) <= 0:
+        return []
+    share = float(np.mean(np.abs(gaps / np.median(gaps) - 1) > IRREGULAR))
+    if share <= OFTEN:
+        return []
+    return [
+        f"{share:.0%} of the steps of time are longer or shorter than usual; a row is a step all the same: resample"
+    ]
 
 
 NO_SEQUENCE = "no column names a sequence, all rows are one"

@@ -27,6 +27,8 @@ class Stepper(KeepsOptimizer, Protocol):
 
     sparsity_weight: float
     """λ; may be changed between steps."""
+    learning_rate: float
+    """Of Adam; may be changed between steps."""
 
     def step(
         self,
@@ -111,7 +113,7 @@ class TorchStepper:
 
     def __init__(self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor) -> None:
         self.model, self.config = model, config
-        self.sparsity_weight = config.sparsity_weight
+        self.sparsity_weight, self.learning_rate = config.sparsity_weight, config.learning_rate
         self.observations, self.actions = observations, actions
         self.optimizer = torch.optim.Adam(
             model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, foreach=True
@@ -129,6 +131,8 @@ class TorchStepper:
 
     def update(self, total: Tensor) -> None:
         """Backward, clip, Adam."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate
         self.optimizer.zero_grad()
         total.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm, foreach=True)
@@ -167,7 +171,7 @@ class NativeStepper:
         self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor, trainer: FlatTrainer
     ) -> None:
         self.config, self.trainer = config, trainer
-        self.sparsity_weight = config.sparsity_weight
+        self.sparsity_weight, self.learning_rate = config.sparsity_weight, config.learning_rate
         self.all_steps, self.features = len(observations) - 1, observations.shape[-1]
         self.gates = model.core.noise_size
 
@@ -194,9 +198,7 @@ class NativeStepper:
             scales += [1 / (batch * self.trainer.steps * self.gates)] * (slots - 1)
             weights += [self.sparsity_weight * scales[1], *[0.0] * (slots - 2)]
         sums = self.trainer.losses(index, probability=probability, weights=weights, counter=counter)
-        self.trainer.update(
-            rate=config.learning_rate, betas=config.betas, epsilon=config.epsilon, clip=config.clip_norm
-        )
+        self.trainer.update(rate=self.learning_rate, betas=config.betas, epsilon=config.epsilon, clip=config.clip_norm)
         means = [scale * value for scale, value in zip(scales, sums, strict=True)]
         terms = dict(zip(("task_loss", "penalty", "open_rate"), means, strict=False))
         if slots == 2:

@@ -26,7 +26,7 @@ def step_model(fitted: FittedModel) -> Any:
     frame = Frame(graph, program.body, inputs[OBSERVATIONS], 0)
     for value, sequence, _ in program.sequence_loads:
         frame.write(value, inputs[sequence])
-    states = list(zip(program.states[:-1], model.core.state_sizes, strict=True))  # the last one is the prediction
+    states = list(zip(program.states[:-1], model.state_sizes, strict=True))  # the last one is the prediction
     for index, ((_, enter, _), size) in enumerate(states):
         frame.write(enter, graph.input(f"state_{index}", ("batch", size)))
     frame.run(read_parameters(model, program))
@@ -57,7 +57,7 @@ def initial_model(fitted: FittedModel) -> Any:
     program = make_program(model, from_inputs=True, feed=False)
     inputs = add_inputs(graph, fitted, "s", model.config.init_steps, "batch")
     states = initial_states(graph, model, program, inputs)[:-1]
-    for index, (state, size) in enumerate(zip(states, model.core.state_sizes, strict=True)):
+    for index, (state, size) in enumerate(zip(states, model.state_sizes, strict=True)):
         graph.output(f"state_{index}", state, ("batch", size))
     return make_model(
         fitted, graph, "initial", "The state of a world model before its first step, from the first inputs."
@@ -106,7 +106,7 @@ def _feed_mask(graph: Graph, real_steps: str, inputs: dict[int, str], init_steps
 def _loop_body(around: Graph, model: WorldModel, program: Program) -> Any:
     """One step of the loop over time: states in, then sequences; states out, then outputs."""
     graph = Graph(around)
-    sizes = [*model.core.state_sizes, model.config.observation_size]
+    sizes = [*model.state_sizes, model.config.observation_size]
     entering = [graph.input("entering", ("batch", size)) for size in sizes]
     frame = Frame(graph, program.body, entering[0], 0)
     for (_, enter, _), name in zip(program.states, entering, strict=True):

@@ -34,12 +34,14 @@ def build_cell(
     input_size: int,
     output_size: int,
     *,
+    memory_only: int = 0,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Stack:
     """The stack of cells that a configuration names.
 
-    GateL0RD's output has ``output_size`` features; the output of the others is their latent state.
+    GateL0RD's output has ``output_size`` features; the output of the others is their latent state. The last
+    ``memory_only`` features of the input are for GateL0RD's memory alone; the others' output sees only their memory.
     """
 
     def layer(size: int) -> Cell:
@@ -53,6 +55,7 @@ def build_cell(
                     gate=config.gate,
                     noise_std=config.noise_std,
                     output_gate=config.output_gate,
+                    memory_only=memory_only if size == input_size and not cells else 0,
                     device=device,
                     dtype=dtype,
                 )

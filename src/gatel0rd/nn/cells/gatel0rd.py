@@ -30,6 +30,8 @@ class GateL0RDCore(Cell):
         gate: Λ, one of ``retanh``, ``sigmoid``, ``heaviside`` (straight-through).
         noise_std: standard deviation of ε; the noise itself is passed to each step.
         output_gate: False leaves out o, so that y_t = p(x_t, h_t).
+        memory_only: how many of the last features of x_t only g and r see: what the memory may react to, and what
+            the output cannot use without remembering it.
 
     Deviations: 0.1 is used as a standard deviation, as in the authors' code; the paper's text has Σ_ii = 0.1.
     """
@@ -44,6 +46,7 @@ class GateL0RDCore(Cell):
         gate: GateName = "retanh",
         noise_std: float = 0.1,
         output_gate: bool = True,
+        memory_only: int = 0,
         bias: bool = True,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -55,7 +58,10 @@ class GateL0RDCore(Cell):
             raise ValueError(f"net_layers is {net_layers}; expected 1, 2 or 3 layers for g and r")
         if noise_std < 0:
             raise ValueError(f"noise_std is {noise_std}; expected a standard deviation, 0 (no noise) or more")
+        if not 0 <= memory_only < input_size:
+            raise ValueError(f"memory_only is {memory_only}; expected at least 0 and less than input_size {input_size}")
         self.input_size, self.hidden_size = input_size, hidden_size
+        self.seen_size = input_size - memory_only
         self.output_size = output_size or hidden_size
         self.latent_size = self.noise_size = hidden_size
         self.state_sizes = (hidden_size,)
@@ -66,8 +72,9 @@ class GateL0RDCore(Cell):
         options = {"bias": bias, "device": device, "dtype": dtype}
         self.gate_net = tanh_mlp(both, widths, last_tanh=False, **options)  # type: ignore[arg-type]
         self.recommendation_net = tanh_mlp(both, widths, last_tanh=True, **options)  # type: ignore[arg-type]
-        self.output_net = nn.Linear(both, self.output_size, **options)  # type: ignore[arg-type]
-        self.output_gate_net = nn.Linear(both, self.output_size, **options) if output_gate else None  # type: ignore[arg-type]
+        seen = self.seen_size + hidden_size
+        self.output_net = nn.Linear(seen, self.output_size, **options)  # type: ignore[arg-type]
+        self.output_gate_net = nn.Linear(seen, self.output_size, **options) if output_gate else None  # type: ignore[arg-type]
 
     def forward(self, x_t: Tensor, state: State, noise_t: Tensor | None = None) -> Step:
         (h_tm1,) = state
@@ -76,7 +83,7 @@ class GateL0RDCore(Cell):
         gate = GATES[self.gate](s_t)  # Λ(s_t), [B, H]
         # this form keeps h bit-exact where the gate is 0: 0·r + 1·h
         h_t = gate * self.recommendation_net(xh) + (1 - gate) * h_tm1
-        xh = torch.cat([x_t, h_t], dim=-1)
+        xh = torch.cat([x_t[..., : self.seen_size], h_t], dim=-1)
         y_t = torch.tanh(self.output_net(xh))
         if self.output_gate_net is not None:
             y_t = y_t * torch.sigmoid(self.output_gate_net(xh))
@@ -89,9 +96,10 @@ class GateL0RDCore(Cell):
         (h_tm1,) = state
         gate = build.mlp(self.gate_net, [x, h_tm1], last=self.gate, addend=noise)
         h_t = build.blend(gate, build.mlp(self.recommendation_net, [x, h_tm1]), h_tm1)
-        y_t = build.linear(self.output_net, [x, h_t], "tanh")
+        seen = x if self.seen_size == self.input_size else build.view(x, 0, self.seen_size)
+        y_t = build.linear(self.output_net, [seen, h_t], "tanh")
         if self.output_gate_net is not None:
-            y_t = build.multiply(y_t, build.linear(self.output_gate_net, [x, h_t], "sigmoid"))
+            y_t = build.multiply(y_t, build.linear(self.output_gate_net, [seen, h_t], "sigmoid"))
         return ProgramStep(y_t, (h_t,), gate)
 
     def state_from(self, latents: Tensor) -> State:

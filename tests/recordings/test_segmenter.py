@@ -1,0 +1,105 @@
+"""The segmenter with nothing but its defaults, and as scikit-learn and pandas know such things."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+
+from gatel0rd import EventSegmenter
+from gatel0rd.models.events import keep_apart
+from gatel0rd.recordings import RecordingError
+from gatel0rd.recordings.families import FAMILIES, make_family
+
+
+def unpack(data):
+    parts = [data.recordings.sequence(index) for index in range(len(data.recordings))]
+    actions = [part[1] for part in parts]
+    return [part[0] for part in parts], (actions if actions[0].shape[1] else None)
+
+
+@pytest.mark.parametrize("name", ["hidden-gain", "level-shift", "contacts", "white-noise", "sine"])
+def test_defaults_find_the_events_and_their_number(name):
+    """The rounds are few, for this test: what the network lacks then, the rule sees."""
+    data = make_family(name, seed=5, sequences=40, steps=80)
+    X, actions = unpack(data)
+    segmenter = EventSegmenter(rounds=10).fit(X, actions=actions)
+    found = segmenter.predict(X, actions=actions)
+    assert set(segmenter.model_.info["segmentation"]["evidence"]) == {"gates", "changes"}
+    if FAMILIES[name].wanted is None:
+        assert sum(map(len, found)) <= 0.1 * len(found)
+    else:
+        assert data.agree(found).f1 >= FAMILIES[name].wanted
+    assert len(segmenter.model_.info["curve"]) > 2
+
+
+@pytest.fixture(scope="module")
+def levels():
+    return make_family("level-shift", seed=1, sequences=12, steps=90)
+
+
+@pytest.fixture(scope="module")
+def segmenter(levels):
+    return EventSegmenter(method="changes").fit(unpack(levels)[0])
+
+
+def test_tables_keep_their_time_stamps(levels, segmenter):
+    X, _ = unpack(levels)
+    stamps = pandas.date_range("2024-01-01", periods=90, freq="h")
+    table = pandas.DataFrame({"level": X[0][:, 0]}, index=stamps)
+    cuts = segmenter.predict(table)
+    assert np.array_equal(cuts, stamps.to_numpy()[levels.boundaries[0]])
+    labels = segmenter.transform(table)
+    assert labels.index.equals(stamps) and labels.name == "segment"
+    assert np.array_equal(np.flatnonzero(np.diff(labels)) + 1, levels.boundaries[0])
+    rows = [pandas.DataFrame({"trial": name, "level": X[place][:, 0]}) for place, name in enumerate("ab")]
+    both = segmenter.predict(pandas.concat(rows, ignore_index=True))
+    assert [cuts.tolist() for cuts in both] == [levels.boundaries[0].tolist(), (90 + levels.boundaries[1]).tolist()]
+    frame = segmenter.to_frame(table)
+    assert frame["time"].tolist() == list(cuts_as_stamps(stamps, levels.boundaries[0]))
+    assert frame["probability"].min() > 0.5 and np.allclose(frame["changed: level"], 1)
+    with pytest.raises(RecordingError, match="the table has no column push for the actions; it has level"):
+        segmenter.predict(table, actions=["push"])
+
+
+def cuts_as_stamps(stamps, cuts):
+    return [stamps[int(cut)] for cut in cuts]
+
+
+def test_rows_come_one_by_one(levels, segmenter):
+    X, _ = unpack(levels)
+    segmenter.begin()
+    found = [event for row in X[3] if (event := segmenter.update(row)) is not None]
+    assert keep_apart(found, 3).tolist() == segmenter.predict(X[3]).tolist()
+
+
+def test_gates_come_one_by_one(levels):
+    X, _ = unpack(levels)
+    gates = EventSegmenter(method="gates", gate_rate=0.2, rounds=5).fit(X)
+    for sequence in X[:4]:
+        online = gates.begin()
+        found = [event for row in sequence if (event := online.update(row)) is not None]
+        (entry,) = gates.segment([sequence])
+        # the last row is no input of a whole sequence: nothing follows that could be predicted
+        assert [event for event in found if event < len(sequence) - 1] == list(entry.boundaries)
+        assert len(entry.probabilities) == len(entry.boundaries) == len(entry.labels) - 1
+        assert all(0 <= share <= 1 for share in entry.probabilities)
+        assert all(sum(named.values()) == pytest.approx(1) for named in entry.variables if sum(named.values()) > 0)
+
+
+def test_it_is_a_scikit_learn_estimator(levels, segmenter):
+    pytest.importorskip("sklearn")
+    from sklearn.base import clone, is_clusterer
+    from sklearn.exceptions import NotFittedError
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    again = clone(segmenter)
+    assert again.get_params() == segmenter.get_params() and not hasattr(again, "model_")
+    assert is_clusterer(again) and "method='changes'" in repr(again)
+    with pytest.raises(NotFittedError, match="has not been fitted"):
+        again.predict(unpack(levels)[0])
+    one = unpack(levels)[0][0]
+    pipeline = Pipeline([("scale", StandardScaler()), ("segment", EventSegmenter(method="changes"))])
+    assert pipeline.fit(one).predict(one).tolist() == levels.boundaries[0].tolist()
+    assert pipeline.fit_transform(one).shape == (90,)
