@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gatel0rd.engine import ProgramCache
+from gatel0rd.engine import ProgramCache, SlowPathWarning
 from gatel0rd.engine.frames import run_frames
 from gatel0rd.models.actor_critic import ActorCritic, Categorical, DiagonalGaussian
 from gatel0rd.models.config import ActorCriticConfig
@@ -519,7 +519,8 @@ def test_replaced_gradients_are_noticed():
 def test_hooks_on_the_encoder_are_called():
     made, seen = recall_agent(), []
     made.encoder.register_forward_hook(lambda *call: seen.append(call))
-    made(torch.rand(2, 3, 4), made.initial_state(3))
+    with pytest.warns(SlowPathWarning, match="VectorEncoder has hooks"):
+        made(torch.rand(2, 3, 4), made.initial_state(3))
     assert len(seen) == 1
 
 

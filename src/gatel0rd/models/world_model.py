@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.engine import EngineName, ProgramCache, can_run, check_name
+from gatel0rd.engine import EngineName, ProgramCache, check_name, find_layout
+from gatel0rd.engine.builder import DescribedModule
+from gatel0rd.engine.program import Program
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.models.world_program import rollout_program
 from gatel0rd.nn.cells import State, build_cell
@@ -32,7 +35,7 @@ class Rollout(NamedTuple):
     state: State
 
 
-class WorldModel(nn.Module):
+class WorldModel(DescribedModule):
     r"""f_init, f_pre, a recurrent core and f_post around a residual prediction.
 
     .. math::
@@ -47,6 +50,8 @@ class WorldModel(nn.Module):
 
     Shape: all sequences have time first: observations [T, B, O], actions [T, B, A] (A = 0 is allowed).
     """
+
+    described: ClassVar[Mapping[str, str]] = dict.fromkeys(("initial", "_step", "_run"), "_program")
 
     def __init__(
         self,
@@ -152,6 +157,9 @@ class WorldModel(nn.Module):
         """Gate noise for one training pass."""
         return self.core.sample_noise(steps, batch_size, next(self.parameters()), generator)
 
+    def _program(self, from_inputs: bool, real: bool, feed: bool, noise: bool) -> Program | None:
+        return rollout_program(self, from_inputs=from_inputs, real=real, feed=feed, noise=noise)
+
     def _run(
         self,
         state: State | None,
@@ -164,13 +172,11 @@ class WorldModel(nn.Module):
         """The closed loop, on the compiled engine where it can run."""
         tensors = [tensor for tensor in (observation, observations, actions, noise) if tensor is not None]
         start = [] if state is None else list(state)
-        if can_run(self.engine, [*tensors, *start], self):
+        layout = find_layout(self.engine, [*tensors, *start], self, masks=[feed])
+        if layout is not None:
             use = (state is None, observations is not None, feed is not None, noise is not None)
-            compiled = self._programs.get_or_make(
-                (use, self.core.program_key()),
-                lambda: rollout_program(self, from_inputs=use[0], real=use[1], feed=use[2], noise=use[3]),
-                self.engine,
-            )
+            key = (use, layout, self.config, self.core.program_key())
+            compiled = self._programs.get_or_make(key, lambda: self._program(*use), self.engine)
             if compiled is not None:
                 mask = None if feed is None else feed.to(actions.dtype).unsqueeze(-1)
                 sequences = [tensor for tensor in (actions, observations, mask, noise) if tensor is not None]

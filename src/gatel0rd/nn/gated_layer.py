@@ -6,20 +6,43 @@ products per step stay in the loop over time.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gatel0rd.engine import native
+from gatel0rd.engine.builder import UnknownLayoutError, read_tanh_mlp
 from gatel0rd.engine.compiled import flats
+from gatel0rd.engine.tensors import map_batched, readable_gradient, resolve, restore
 from gatel0rd.nn.cells.base import Cell, State
 from gatel0rd.nn.cells.gatel0rd import GateL0RDCore
 from gatel0rd.nn.cells.stack import Stack
+from gatel0rd.nn.functional import GATES
 
 SMALLEST = 64
 """Hidden size from which large products pay; smaller layers run as programs, with batch entries in vector lanes."""
+
+OWN_GATES = dict(GATES)
+"""The gates that the compiled code has, as they are in PyTorch."""
+
+
+class Affine(NamedTuple):
+    """W·input + b. Shape: [out, in], [out] or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+class Networks(NamedTuple):
+    """The networks of a layer on [x, h]: layers of g and of r with tanh between them, p, and o (None without it)."""
+
+    gate: tuple[Affine, ...]
+    recommendation: tuple[Affine, ...]
+    output: Affine
+    output_gate: Affine | None
 
 
 class LayerRun(NamedTuple):
@@ -39,26 +62,72 @@ class StackRun(NamedTuple):
     final: State
 
 
-def can_run_layers(cell: Cell) -> bool:
-    """Whether a cell, or each one of a stack, is a GateL0RD whose g and r have one layer, and large enough."""
+class RunLayer(Protocol):
+    """A way to run one layer over time: :func:`run_layer`, or the one in PyTorch."""
+
+    def __call__(
+        self,
+        networks: Networks,
+        gate: str,
+        x: Tensor,
+        first: Tensor,
+        *,
+        noise: Tensor | None,
+        resets: Tensor | None,
+        active: Tensor | None,
+    ) -> LayerRun: ...
+
+
+def find_networks(cell: Cell) -> list[Networks] | None:
+    """The networks of a GateL0RD, or of each one of a stack; None for other cells, and if they are not as they were
+    made.
+    """
+    try:
+        return [read_networks(part) for part in _parts(cell)]
+    except UnknownLayoutError:
+        return None
+
+
+def read_networks(cell: Cell) -> Networks:
+    """The networks of a GateL0RD; :class:`UnknownLayoutError` for anything else."""
+    if type(cell) is not GateL0RDCore or cell.gate not in OWN_GATES or GATES[cell.gate] is not OWN_GATES[cell.gate]:
+        raise UnknownLayoutError(f"{type(cell).__name__} is not a GateL0RD with one of the paper's gates")
+    (g, ends_in_tanh), (r, r_ends_in_tanh) = read_tanh_mlp(cell.gate_net), read_tanh_mlp(cell.recommendation_net)
+    heads = [cell.output_net] if cell.output_gate_net is None else [cell.output_net, cell.output_gate_net]
+    if ends_in_tanh or not r_ends_in_tanh or any(type(head) is not nn.Linear for head in heads):
+        raise UnknownLayoutError("a network of GateL0RD was replaced")
+    output, *output_gate = (Affine(head.weight, head.bias) for head in heads)
+    gate, recommendation = (tuple(Affine(layer.weight, layer.bias) for layer in layers) for layers in (g, r))
+    return Networks(gate, recommendation, output, output_gate[0] if output_gate else None)
+
+
+def can_run_layers(networks: list[Networks]) -> bool:
+    """Whether all layers are large enough, and g and r have one layer each."""
     return all(
-        type(part) is GateL0RDCore and part.net_layers == 1 and part.hidden_size >= SMALLEST for part in _parts(cell)
+        len(layer.gate) == len(layer.recommendation) == 1 and len(layer.gate[0].weight) >= SMALLEST
+        for layer in networks
     )
 
 
 def run_layers(
-    cell: Cell, x: Tensor, start: State, noise: Tensor | None, resets: Tensor | None, active: Tensor | None
+    run: RunLayer,
+    cell: Cell,
+    networks: list[Networks],
+    x: Tensor,
+    start: State,
+    noise: Tensor | None,
+    resets: Tensor | None,
+    active: Tensor | None,
 ) -> StackRun:
     """Run a cell or a stack over time, layer by layer. Shape: as :func:`gatel0rd.nn.unroll.unroll`."""
     cells = _parts(cell)
     noises = [None] * len(cells) if noise is None else noise.split([part.hidden_size for part in cells], dim=-1)
     runs: list[LayerRun] = []
-    for part, first, own in zip(cells, start, noises, strict=True):
+    for part, own_networks, first, own in zip(cells, networks, start, noises, strict=True):
         assert isinstance(part, GateL0RDCore)
-        if runs and isinstance(cell, Stack):
+        if runs and isinstance(cell, Stack) and cell.dropout > 0:
             x = F.dropout(x, cell.dropout, cell.training)
-        networks = [part.gate_net[0], part.recommendation_net[0], part.output_net, part.output_gate_net]
-        runs.append(run_layer(networks, part.gate, x, first, noise=own, resets=resets, active=active))  # type: ignore[arg-type]
+        runs.append(run(own_networks, part.gate, x, first, noise=own, resets=resets, active=active))
         x = runs[-1].outputs
     final = tuple(run.states[-1] for run in runs)
     if len(runs) == 1:
@@ -68,11 +137,11 @@ def run_layers(
 
 
 def _parts(cell: Cell) -> list[Cell]:
-    return cell.cells if isinstance(cell, Stack) else [cell]
+    return cell.cells if type(cell) is Stack else [cell]
 
 
 def run_layer(
-    networks: list[nn.Linear | None],
+    networks: Networks,
     gate: str,
     x: Tensor,
     first: Tensor,
@@ -84,16 +153,16 @@ def run_layer(
     """Run over time.
 
     Args:
-        networks: g, r, p and o (None without output gate), each a linear layer on [x, h].
+        networks: g and r with one layer each, p and o.
         gate: activation of g.
 
     Shape: x [T, B, I], first [B, H], noise [T, B, H], resets and active [T, B] boolean.
     """
-    parameters = [
-        None if network is None else getattr(network, name) for network in networks for name in ("weight", "bias")
-    ]
+    (g,), (r,), output, output_gate = networks
+    parameters = [*g, *r, *output, *(output_gate or (None, None))]
+    masks = (None if mask is None else mask.to(torch.bool) for mask in (resets, active))
     apply: Any = _Layer.apply
-    return LayerRun(*apply(gate, resets, active, x, first, noise, *parameters))
+    return LayerRun(*apply(gate, *masks, x, first, noise, *parameters))
 
 
 def _call(
@@ -128,7 +197,8 @@ class _Layer(torch.autograd.Function):
     ) -> Any:
         steps, batch, inputs = x.shape
         hidden = first.shape[-1]
-        weights = [None if parameter is None else parameter.contiguous() for parameter in parameters]
+        x, first = resolve(x), resolve(first)
+        weights = [None if parameter is None else resolve(parameter).contiguous() for parameter in parameters]
         outputs = weights[4].shape[0]  # type: ignore[union-attr]
         sizes = [steps, batch, inputs, hidden, outputs]
         masks = {
@@ -139,7 +209,7 @@ class _Layer(torch.autograd.Function):
         result = x.new_empty(steps, batch, outputs)
         tensors: dict[str, Tensor | None] = {
             "x": x.contiguous(),
-            "noise": None if noise is None else noise.contiguous(),
+            "noise": None if noise is None else resolve(noise).contiguous(),
             **masks,
             "states": states,
             "before": states if resets is None else x.new_empty(steps, batch, hidden),
@@ -154,30 +224,50 @@ class _Layer(torch.autograd.Function):
         _call(False, sizes, gate, networks, tensors)
         kept = [name for name in tensors if name not in ("noise", "result") and tensors[name] is not None]
         ctx.gate, ctx.sizes, ctx.kept = gate, sizes, kept
-        ctx.save_for_backward(*weights, *(tensors[name] for name in kept))
+        saved = [*weights, *(tensors[name] for name in kept)]
+        ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in saved]
+        ctx.save_for_backward(*saved)
         ctx.set_materialize_grads(False)
         return result, states[1:], tensors["gates"]
 
     @staticmethod
-    def backward(ctx: Any, d_result: Tensor | None, d_states: Tensor | None, d_gates: Tensor | None) -> Any:
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError(
                 "the compiled engine has no second derivatives; use engine='torch' for create_graph=True"
             )
-        saved = ctx.saved_tensors
-        weights, tensors = list(saved[:8]), dict(zip(ctx.kept, saved[8:], strict=True))
+        saved = [restore(tensor, dtype) for tensor, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)]
+        weights, tensors = saved[:8], dict(zip(ctx.kept, saved[8:], strict=True))
         wanted = ctx.needs_input_grad[3:]
-        x = tensors["x"]
-        gradients = [
-            torch.zeros_like(weight) if weight is not None and need else None
-            for weight, need in zip(weights, wanted[3:], strict=True)
-        ]
-        given = {"d_result": d_result, "d_states": d_states, "d_gates": d_gates}
-        tensors |= {name: None if tensor is None else tensor.contiguous() for name, tensor in given.items()}
-        tensors["d_x"] = torch.empty_like(x) if wanted[0] else None
-        tensors["d_first"] = x.new_empty(x.shape[1], ctx.sizes[3])
-        networks = [[weights[k], weights[k + 1], gradients[k], gradients[k + 1]] for k in range(0, 8, 2)]
-        d_noise = x.new_empty(*x.shape[:2], ctx.sizes[3]) if wanted[2] else None
-        tensors["d_noise"] = d_noise
-        _call(True, ctx.sizes, ctx.gate, networks, tensors)
-        return (None, None, None, tensors["d_x"], tensors["d_first"] if wanted[1] else None, d_noise, *gradients)
+
+        def run(gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+            return _backward(ctx.gate, ctx.sizes, weights, tensors, gradients, wanted)
+
+        return (None, None, None, *map_batched(run, gradients))
+
+
+def _backward(
+    gate: str,
+    sizes: list[int],
+    weights: Sequence[Tensor | None],
+    tensors: Mapping[str, Tensor | None],
+    gradients: Sequence[Tensor | None],
+    wanted: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    """Gradients of x, the first state, noise and the weights, as far as they are wanted."""
+    x = tensors["x"]
+    assert x is not None
+    weight_gradients = [
+        torch.zeros_like(weight) if weight is not None and need else None
+        for weight, need in zip(weights, wanted[3:], strict=True)
+    ]
+    given = {
+        name: None if gradient is None else gradient.contiguous()
+        for name, gradient in zip(("d_result", "d_states", "d_gates"), map(readable_gradient, gradients), strict=True)
+    }
+    d_x = torch.empty_like(x) if wanted[0] else None
+    d_first = x.new_empty(x.shape[1], sizes[3])
+    d_noise = x.new_empty(*x.shape[:2], sizes[3]) if wanted[2] else None
+    networks = [[*weights[k : k + 2], *weight_gradients[k : k + 2]] for k in range(0, 8, 2)]
+    _call(True, sizes, gate, networks, {**tensors, **given, "d_x": d_x, "d_first": d_first, "d_noise": d_noise})
+    return d_x, d_first if wanted[1] else None, d_noise, *weight_gradients
