@@ -15,10 +15,8 @@ def resolve(tensor: Tensor) -> Tensor:
     return tensor.resolve_neg() if tensor.is_neg() else tensor
 
 
-def restore(saved: Tensor | None, dtype: torch.dtype | None) -> Tensor | None:
+def restore(saved: Tensor, dtype: torch.dtype) -> Tensor:
     """A saved tensor as the backward pass reads it: contiguous, whatever a saved-tensor hook returned."""
-    if saved is None:
-        return None
     if saved.dtype != dtype or saved.device.type != "cpu":
         raise RuntimeError(
             f"a saved-tensor hook returned a tensor of type {saved.dtype} on {saved.device}; "
@@ -41,21 +39,41 @@ def map_batched(
     ``torch.autograd.grad``).
     """
     functorch = torch._C._functorch
-    batched = [gradient for gradient in gradients if gradient is not None and functorch.is_batchedtensor(gradient)]
-    if not batched:
+    given = [gradient for gradient in gradients if gradient is not None]
+    wrap: Callable[[Tensor, int, int], Tensor]
+    if any(functorch.is_batchedtensor(gradient) for gradient in given):
+        level, wrap = max(map(functorch.maybe_get_level, given)), functorch._add_batch_dim
+        whole = [
+            functorch.get_unwrapped(gradient).movedim(functorch.maybe_get_bdim(gradient), 0)
+            if gradient is not None and functorch.maybe_get_level(gradient) == level
+            else None
+            for gradient in gradients
+        ]
+    elif (level := _vmap_level()) and any(map(_is_batched, given)):  # the vmap that is_grads_batched uses
+        wrap = torch._add_batch_dim
+        whole = [
+            torch._remove_batch_dim(gradient, level, 1, 0) if gradient is not None and _is_batched(gradient) else None
+            for gradient in gradients
+        ]
+    else:
         return backward(gradients)
-    level = max(functorch.maybe_get_level(gradient) for gradient in batched)
-    of_level = [gradient for gradient in batched if functorch.maybe_get_level(gradient) == level]
-    count = functorch.get_unwrapped(of_level[0]).shape[functorch.maybe_get_bdim(of_level[0])]
+    count = next(len(entries) for entries in whole if entries is not None)
+    runs = [
+        map_batched(
+            backward,
+            [one if entries is None else entries[k] for one, entries in zip(gradients, whole, strict=True)],
+        )
+        for k in range(count)
+    ]
+    stacked = ([part for part in parts if part is not None] for parts in zip(*runs, strict=True))
+    return tuple(wrap(torch.stack(parts), 0, level) if parts else None for parts in stacked)
 
-    def entry(gradient: Tensor | None, index: int) -> Tensor | None:
-        if not any(gradient is other for other in of_level):
-            return gradient
-        assert gradient is not None
-        return functorch.get_unwrapped(gradient).select(functorch.maybe_get_bdim(gradient), index)
 
-    runs = [map_batched(backward, [entry(gradient, k) for gradient in gradients]) for k in range(count)]
-    return tuple(
-        None if any(part is None for part in parts) else functorch._add_batch_dim(torch.stack(parts), 0, level)
-        for parts in zip(*runs, strict=True)
-    )
+def _vmap_level() -> int:
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    return level
+
+
+def _is_batched(tensor: Tensor) -> bool:
+    return "Batched" in repr(torch._C._dispatch_keys(tensor))

@@ -15,8 +15,8 @@ def retanh(s: Tensor) -> Tensor:
 
 def heaviside(s: Tensor) -> Tensor:
     """Step function with a straight-through gradient (Fig. 1c): Θ(s) = 1 if s > 0 else 0, dΘ/ds := 1."""
-    # s - s.detach() is exactly 0 for finite s, so the value stays exactly 0 or 1
-    return (s > 0).to(s.dtype) + (s - s.detach())
+    # s - s.detach() is exactly 0 for finite s, so the value stays exactly 0 or 1; a NaN stays one, infinity does not
+    return (s > 0).to(s.dtype) + (s - s.detach()).masked_fill(s.isinf(), 0)
 
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {

@@ -18,15 +18,11 @@ from gatel0rd.engine.builder import UnknownLayoutError, read_tanh_mlp
 from gatel0rd.engine.compiled import flats
 from gatel0rd.engine.tensors import map_batched, readable_gradient, resolve, restore
 from gatel0rd.nn.cells.base import Cell, State
-from gatel0rd.nn.cells.gatel0rd import GateL0RDCore
+from gatel0rd.nn.cells.gatel0rd import GateL0RDCore, check_gate
 from gatel0rd.nn.cells.stack import Stack
-from gatel0rd.nn.functional import GATES
 
 SMALLEST = 64
 """Hidden size from which large products pay; smaller layers run as programs, with batch entries in vector lanes."""
-
-OWN_GATES = dict(GATES)
-"""The gates that the compiled code has, as they are in PyTorch."""
 
 
 class Affine(NamedTuple):
@@ -90,15 +86,24 @@ def find_networks(cell: Cell) -> list[Networks] | None:
 
 def read_networks(cell: Cell) -> Networks:
     """The networks of a GateL0RD; :class:`UnknownLayoutError` for anything else."""
-    if type(cell) is not GateL0RDCore or cell.gate not in OWN_GATES or GATES[cell.gate] is not OWN_GATES[cell.gate]:
-        raise UnknownLayoutError(f"{type(cell).__name__} is not a GateL0RD with one of the paper's gates")
+    if type(cell) is not GateL0RDCore:
+        raise UnknownLayoutError(f"{type(cell).__name__} is not a GateL0RD")
+    check_gate(cell.gate)
     (g, ends_in_tanh), (r, r_ends_in_tanh) = read_tanh_mlp(cell.gate_net), read_tanh_mlp(cell.recommendation_net)
     heads = [cell.output_net] if cell.output_gate_net is None else [cell.output_net, cell.output_gate_net]
     if ends_in_tanh or not r_ends_in_tanh or any(type(head) is not nn.Linear for head in heads):
         raise UnknownLayoutError("a network of GateL0RD was replaced")
-    output, *output_gate = (Affine(head.weight, head.bias) for head in heads)
-    gate, recommendation = (tuple(Affine(layer.weight, layer.bias) for layer in layers) for layers in (g, r))
+    output, *output_gate = map(read_affine, heads)
+    gate, recommendation = (tuple(map(read_affine, layers)) for layers in (g, r))
     return Networks(gate, recommendation, output, output_gate[0] if output_gate else None)
+
+
+def read_affine(layer: nn.Linear) -> Affine:
+    """Weight and bias that are parameters, as nothing else is checked before it is read."""
+    weight = layer._parameters.get("weight")
+    if weight is None or "bias" not in layer._parameters:
+        raise UnknownLayoutError("a weight is not a parameter")
+    return Affine(weight, layer._parameters["bias"])
 
 
 def can_run_layers(networks: list[Networks]) -> bool:
@@ -236,7 +241,10 @@ class _Layer(torch.autograd.Function):
             raise RuntimeError(
                 "the compiled engine has no second derivatives; use engine='torch' for create_graph=True"
             )
-        saved = [restore(tensor, dtype) for tensor, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)]
+        saved = [
+            None if tensor is None else restore(tensor, dtype)
+            for tensor, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        ]
         weights, tensors = saved[:8], dict(zip(ctx.kept, saved[8:], strict=True))
         wanted = ctx.needs_input_grad[3:]
 

@@ -7,12 +7,21 @@ from collections.abc import Hashable
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.engine.builder import Builder
+from gatel0rd.engine.builder import Builder, UnknownLayoutError
 from gatel0rd.engine.program import Value
 from gatel0rd.nn.cells.base import Cell, ProgramStep, State, Step, Values
 from gatel0rd.nn.config import GateName
 from gatel0rd.nn.functional import GATES
 from gatel0rd.nn.mlp import fan_in_widths, reset_linear, tanh_mlp
+
+OWN_GATES = dict(GATES)
+"""The gates that the compiled code has, as they are in PyTorch."""
+
+
+def check_gate(name: str) -> None:
+    """A gate that somebody added or replaced is an :class:`UnknownLayoutError`."""
+    if name not in OWN_GATES or GATES.get(name) is not OWN_GATES[name]:
+        raise UnknownLayoutError(f"the gate {name} is not one of the engine's")
 
 
 class GateL0RDCore(Cell):
@@ -83,9 +92,10 @@ class GateL0RDCore(Cell):
         return Step(y_t, (h_t,), gate)
 
     def program_key(self) -> Hashable:
-        return self.gate
+        return self.gate, GATES.get(self.gate)
 
     def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep:
+        check_gate(self.gate)
         (h_tm1,) = state
         gate = build.mlp(self.gate_net, [x, h_tm1], last=self.gate, addend=noise)
         h_t = build.blend(gate, build.mlp(self.recommendation_net, [x, h_tm1]), h_tm1)
