@@ -107,7 +107,7 @@ def test_fake_cuda_tensors_need_no_data(hidden, masked):
         outputs, h_n, gates = rnn(x, None, mask if masked else None, return_gates=True)
         assert outputs.device.type == "cuda" and outputs.shape == (T, B, hidden) and h_n.shape == (2, B, hidden)
         assert gates.shape == (T, B, 2 * hidden)
-        output, h_1 = cell(x[0])
+        output, h_1 = cell(x.select(0, 0))
         assert output.shape == h_1.shape == (B, hidden)
 
 

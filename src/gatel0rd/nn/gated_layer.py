@@ -134,7 +134,7 @@ def run_layers(
             x = F.dropout(x, cell.dropout, cell.training)
         runs.append(run(own_networks, part.gate, x, first, noise=own, resets=resets, active=active))
         x = runs[-1].outputs
-    final = tuple(run.states[-1] for run in runs)
+    final = tuple(run.states.select(0, -1) for run in runs)
     if len(runs) == 1:
         return StackRun(x, runs[0].states, runs[0].gates, final)
     states, gates = (torch.cat([getattr(run, name) for run in runs], dim=-1) for name in ("states", "gates"))

@@ -26,27 +26,37 @@ def run_layer_in_torch(
 ) -> LayerRun:
     """Run over time. Shape: as :func:`gatel0rd.nn.gated_layer.run_layer`."""
     g, r, output, output_gate = networks
-    inputs = x.shape[-1]
     both = join(g[0], r[0])  # the first layers of g and r on the same [x, h]
-    weight, width = both.weight[:, inputs:].t(), g[0].weight.shape[0]
-    given = F.linear(x, both.weight[:, :inputs], both.bias)
+    widths = [len(g[0].weight), len(r[0].weight)]
+    from_x, from_h = both.weight.split([x.shape[-1], first.shape[-1]], dim=1)
+    given, weight = F.linear(x, from_x, both.bias), from_h.t()
     if noise is not None and len(g) == 1:
-        given = torch.cat([given[..., :width] + noise, given[..., width:]], dim=-1)
-    later_noise = [None] * len(x) if noise is None or len(g) == 1 else noise.unbind(0)
+        for_gate, for_recommendation = given.split(widths, dim=-1)
+        given = torch.cat([for_gate + noise, for_recommendation], dim=-1)
     squash, fused = GATES[gate], len(g) == 1 and gate == "retanh"
     h, states, fresh, gates = first, [], [], []
-    for t, given_t in enumerate(given.unbind(0)):
-        if resets is not None:
-            h = h.masked_fill(resets[t].unsqueeze(-1), 0)
+    given_steps = given.unbind(0)
+    noises, reset_steps, active_steps = (
+        [None] * len(given_steps) if tensor is None else tensor.unbind(0)
+        for tensor in (
+            None if len(g) == 1 else noise,
+            None if resets is None else resets.unsqueeze(-1),
+            None if active is None else active.unsqueeze(-1),
+        )
+    )
+    for given_t, noise_t, reset_t, active_t in zip(given_steps, noises, reset_steps, active_steps, strict=True):
+        if reset_t is not None:
+            h = h.masked_fill(reset_t, 0)
         s = torch.addmm(given_t, h, weight).to(first.dtype)  # autocast computes products in fewer bits; states keep all
         if fused:
-            s = torch.tanh(s)
-            gate_t, recommended = torch.relu(s[:, :width]), s[:, width:]
+            gate_t, recommended = torch.tanh(s).split(widths, dim=-1)
+            gate_t = torch.relu(gate_t)
         else:
-            gate_t = squash(finish(s[:, :width], g[1:], later_noise[t]))
-            recommended = torch.tanh(finish(s[:, width:], r[1:], None))
+            for_gate, for_recommendation = s.split(widths, dim=-1)
+            gate_t = squash(finish(for_gate, g[1:], noise_t))
+            recommended = torch.tanh(finish(for_recommendation, r[1:], None))
         new = torch.lerp(h, recommended, gate_t)  # h + Λ·(r - h): h to the bit where the gate is 0
-        h = new if active is None else torch.where(active[t].unsqueeze(-1), new, h)
+        h = new if active_t is None else torch.where(active_t, new, h)
         states.append(h)
         fresh.append(new)
         gates.append(gate_t)
