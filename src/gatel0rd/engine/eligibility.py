@@ -159,7 +159,7 @@ def reason_against_modules(root: nn.Module, parts: Sequence[nn.Module], called: 
     """Why a module would not compute what its parts and their parameters say."""
     if module_internals._has_any_global_hook():
         return "there are hooks on all modules"
-    if nn.Module.__call__ is not _CALL:
+    if nn.Module.__call__ is not _CALL and not torch.compiler.is_compiling():  # torch.export notes who calls whom
         return "nn.Module.__call__ was replaced"
     for part in parts:
         kind = type(part)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.engine import EngineName, ProgramCache, check_name, find_layout
+from gatel0rd.engine import EngineName, ProgramCache, check_name, find_layout, in_graph
 from gatel0rd.engine.builder import DescribedModule
 from gatel0rd.engine.program import Program
 from gatel0rd.models.config import WorldModelConfig
@@ -172,7 +172,17 @@ class WorldModel(DescribedModule):
         """The closed loop, on the compiled engine where it can run."""
         tensors = [tensor for tensor in (observation, observations, actions, noise) if tensor is not None]
         start = [] if state is None else list(state)
-        layout = find_layout(self.engine, [*tensors, *start], self, masks=[feed])
+        if torch.compiler.is_compiling():
+            text = _program_text(self, state is None, observations is not None, feed is not None, noise is not None)
+            if text and self.engine != "torch" and in_graph.takes([*tensors, *start], self):
+                mask = None if feed is None else feed.to(actions.dtype).unsqueeze(-1)
+                sequences = [tensor for tensor in (actions, observations, mask, noise) if tensor is not None]
+                found = in_graph.run(text, self, sequences, [] if state is None else [*start, observation])
+                count = len(found) - len(self.core.state_sizes)
+                return Rollout(found[0], found[1], found[2] if count > 2 else None, tuple(found[count:]))
+            layout = None
+        else:
+            layout = find_layout(self.engine, [*tensors, *start], self, masks=[feed])
         if layout is not None:
             use = (state is None, observations is not None, feed is not None, noise is not None)
             key = (use, layout, self.config, self.core.program_key())
@@ -219,3 +229,8 @@ class WorldModel(DescribedModule):
                 f"observations have (T, B) = {tuple(observations.shape[:2])} and actions "
                 f"{tuple(actions.shape[:2])}; expected the same"
             )
+
+
+@in_graph.decide_once
+def _program_text(model: WorldModel, from_inputs: bool, real: bool, feed: bool, noise: bool) -> str:
+    return in_graph.describe(lambda: model._program(from_inputs, real, feed, noise))

@@ -1,52 +1,22 @@
-"""GateL0RD's layer over time in the compiled engine: project, recur, read out.
-
-Everything that does not depend on the state is computed for all time steps at once, as large products; only two
-products per step stay in the loop over time.
-"""
+"""GateL0RD and stacks of it as gated layers over time, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatel0rd.engine import native
 from gatel0rd.engine.builder import UnknownLayoutError, read_tanh_mlp
-from gatel0rd.engine.compiled import flats
-from gatel0rd.engine.tensors import map_batched, readable_gradient, resolve, restore
+from gatel0rd.engine.layer import Affine, LayerRun, Networks
 from gatel0rd.nn.cells.base import Cell, State
 from gatel0rd.nn.cells.gatel0rd import GateL0RDCore, check_gate
 from gatel0rd.nn.cells.stack import Stack
 
 SMALLEST = 64
 """Hidden size from which large products pay; smaller layers run as programs, with batch entries in vector lanes."""
-
-
-class Affine(NamedTuple):
-    """W·input + b. Shape: [out, in], [out] or None."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-
-class Networks(NamedTuple):
-    """The networks of a layer on [x, h]: layers of g and of r with tanh between them, p, and o (None without it)."""
-
-    gate: tuple[Affine, ...]
-    recommendation: tuple[Affine, ...]
-    output: Affine
-    output_gate: Affine | None
-
-
-class LayerRun(NamedTuple):
-    """What a layer gives: outputs [T, B, O], states after each step [T, B, H], gates [T, B, H]."""
-
-    outputs: Tensor
-    states: Tensor
-    gates: Tensor
 
 
 class StackRun(NamedTuple):
@@ -79,7 +49,7 @@ def find_networks(cell: Cell) -> list[Networks] | None:
     made.
     """
     try:
-        return [read_networks(part) for part in _parts(cell)]
+        return [read_networks(part) for part in layers_of(cell)]
     except UnknownLayoutError:
         return None
 
@@ -115,7 +85,7 @@ def can_run_layers(networks: list[Networks]) -> bool:
 
 
 def run_layers(
-    run: RunLayer,
+    ways: Sequence[RunLayer],
     cell: Cell,
     networks: list[Networks],
     x: Tensor,
@@ -124,158 +94,23 @@ def run_layers(
     resets: Tensor | None,
     active: Tensor | None,
 ) -> StackRun:
-    """Run a cell or a stack over time, layer by layer. Shape: as :func:`gatel0rd.nn.unroll.unroll`."""
-    cells = _parts(cell)
+    """Run a cell or a stack over time, layer by layer, each in its way. Shape: as :func:`gatel0rd.nn.unroll.unroll`."""
+    cells = layers_of(cell)
     noises = [None] * len(cells) if noise is None else noise.split([part.hidden_size for part in cells], dim=-1)
     runs: list[LayerRun] = []
-    for part, own_networks, first, own in zip(cells, networks, start, noises, strict=True):
+    for run, part, own_networks, first, own in zip(ways, cells, networks, start, noises, strict=True):
         assert isinstance(part, GateL0RDCore)
         if runs and isinstance(cell, Stack) and cell.dropout > 0:
             x = F.dropout(x, cell.dropout, cell.training)
         runs.append(run(own_networks, part.gate, x, first, noise=own, resets=resets, active=active))
         x = runs[-1].outputs
-    final = tuple(run.states.select(0, -1) for run in runs)
+    final = tuple(found.states.select(0, -1) for found in runs)
     if len(runs) == 1:
         return StackRun(x, runs[0].states, runs[0].gates, final)
-    states, gates = (torch.cat([getattr(run, name) for run in runs], dim=-1) for name in ("states", "gates"))
+    states, gates = (torch.cat([getattr(found, name) for found in runs], dim=-1) for name in ("states", "gates"))
     return StackRun(x, states, gates, final)
 
 
-def _parts(cell: Cell) -> list[Cell]:
+def layers_of(cell: Cell) -> list[Cell]:
+    """The cells of a stack, or the cell itself."""
     return cell.cells if type(cell) is Stack else [cell]
-
-
-def run_layer(
-    networks: Networks,
-    gate: str,
-    x: Tensor,
-    first: Tensor,
-    *,
-    noise: Tensor | None = None,
-    resets: Tensor | None = None,
-    active: Tensor | None = None,
-) -> LayerRun:
-    """Run over time.
-
-    Args:
-        networks: g and r with one layer each, p and o.
-        gate: activation of g.
-
-    Shape: x [T, B, I], first [B, H], noise [T, B, H], resets and active [T, B] boolean.
-    """
-    (g,), (r,), output, output_gate = networks
-    parameters = [*g, *r, *output, *(output_gate or (None, None))]
-    masks = (None if mask is None else mask.to(torch.bool) for mask in (resets, active))
-    apply: Any = _Layer.apply
-    return LayerRun(*apply(gate, *masks, x, first, noise, *parameters))
-
-
-def _call(
-    backward: bool, sizes: list[int], gate: str, networks: list[list[Tensor | None]], tensors: dict[str, Tensor | None]
-) -> None:
-    """One call of the engine, which checks every size; tensors go by the names of ``Layer`` in native/program.hpp."""
-    x = tensors["x"]
-    assert x is not None
-    given = {name: (tensor.data_ptr(), tensor.numel()) for name, tensor in tensors.items() if tensor is not None}
-    native.module().layer(
-        x.dtype == torch.float64,
-        backward,
-        sizes,
-        torch.get_num_threads(),
-        native.activation_numbers()[gate],
-        [flats(row) for row in networks],
-        given,
-    )
-
-
-class _Layer(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        gate: str,
-        resets: Tensor | None,
-        active: Tensor | None,
-        x: Tensor,
-        first: Tensor,
-        noise: Tensor | None,
-        *parameters: Tensor | None,
-    ) -> Any:
-        steps, batch, inputs = x.shape
-        hidden = first.shape[-1]
-        x, first = resolve(x), resolve(first)
-        weights = [None if parameter is None else resolve(parameter).contiguous() for parameter in parameters]
-        outputs = weights[4].shape[0]  # type: ignore[union-attr]
-        sizes = [steps, batch, inputs, hidden, outputs]
-        masks = {
-            name: None if mask is None else mask.contiguous() for name, mask in (("resets", resets), ("active", active))
-        }
-        states = x.new_empty(steps + 1, batch, hidden)
-        states[0] = first
-        result = x.new_empty(steps, batch, outputs)
-        tensors: dict[str, Tensor | None] = {
-            "x": x.contiguous(),
-            "noise": None if noise is None else resolve(noise).contiguous(),
-            **masks,
-            "states": states,
-            "before": states if resets is None else x.new_empty(steps, batch, hidden),
-            "fresh": states[1:] if active is None else x.new_empty(steps, batch, hidden),
-            "gates": x.new_empty(steps, batch, hidden),
-            "recommended": x.new_empty(steps, batch, hidden),
-            "read": result if weights[6] is None else torch.empty_like(result),
-            "read_gate": None if weights[6] is None else torch.empty_like(result),
-            "result": result,
-        }
-        networks = [[weights[k], weights[k + 1], None, None] for k in range(0, 8, 2)]
-        _call(False, sizes, gate, networks, tensors)
-        kept = [name for name in tensors if name not in ("noise", "result") and tensors[name] is not None]
-        ctx.gate, ctx.sizes, ctx.kept = gate, sizes, kept
-        saved = [*weights, *(tensors[name] for name in kept)]
-        ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in saved]
-        ctx.save_for_backward(*saved)
-        ctx.set_materialize_grads(False)
-        return result, states[1:], tensors["gates"]
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "the compiled engine has no second derivatives; use engine='torch' for create_graph=True"
-            )
-        saved = [
-            None if tensor is None else restore(tensor, dtype)
-            for tensor, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        ]
-        weights, tensors = saved[:8], dict(zip(ctx.kept, saved[8:], strict=True))
-        wanted = ctx.needs_input_grad[3:]
-
-        def run(gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-            return _backward(ctx.gate, ctx.sizes, weights, tensors, gradients, wanted)
-
-        return (None, None, None, *map_batched(run, gradients))
-
-
-def _backward(
-    gate: str,
-    sizes: list[int],
-    weights: Sequence[Tensor | None],
-    tensors: Mapping[str, Tensor | None],
-    gradients: Sequence[Tensor | None],
-    wanted: Sequence[bool],
-) -> tuple[Tensor | None, ...]:
-    """Gradients of x, the first state, noise and the weights, as far as they are wanted."""
-    x = tensors["x"]
-    assert x is not None
-    weight_gradients = [
-        torch.zeros_like(weight) if weight is not None and need else None
-        for weight, need in zip(weights, wanted[3:], strict=True)
-    ]
-    given = {
-        name: None if gradient is None else gradient.contiguous()
-        for name, gradient in zip(("d_result", "d_states", "d_gates"), map(readable_gradient, gradients), strict=True)
-    }
-    d_x = torch.empty_like(x) if wanted[0] else None
-    d_first = x.new_empty(x.shape[1], sizes[3])
-    d_noise = x.new_empty(*x.shape[:2], sizes[3]) if wanted[2] else None
-    networks = [[*weights[k : k + 2], *weight_gradients[k : k + 2]] for k in range(0, 8, 2)]
-    _call(True, sizes, gate, networks, {**tensors, **given, "d_x": d_x, "d_first": d_first, "d_noise": d_noise})
-    return d_x, d_first if wanted[1] else None, d_noise, *weight_gradients

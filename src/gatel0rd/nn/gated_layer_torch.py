@@ -1,6 +1,6 @@
 """GateL0RD's layer over time in plain PyTorch: project, recur, read out.
 
-As in :mod:`gatel0rd.nn.gated_layer`, but for any device, for second derivatives, and under torch.func: per step, one
+As in :mod:`gatel0rd.engine.layer`, but for any device, for second derivatives, and under torch.func: per step, one
 product and a few elementwise operations, where the cell calls eight layers.
 """
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gatel0rd.engine.layer import Affine, LayerRun, Networks
 from gatel0rd.nn.functional import GATES
-from gatel0rd.nn.gated_layer import Affine, LayerRun, Networks
 
 
 def run_layer_in_torch(
@@ -24,7 +24,7 @@ def run_layer_in_torch(
     resets: Tensor | None = None,
     active: Tensor | None = None,
 ) -> LayerRun:
-    """Run over time. Shape: as :func:`gatel0rd.nn.gated_layer.run_layer`."""
+    """Run over time. Shape: as :func:`gatel0rd.engine.layer.run_layer`."""
     g, r, output, output_gate = networks
     both = join(g[0], r[0])  # the first layers of g and r on the same [x, h]
     widths = [len(g[0].weight), len(r[0].weight)]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gatel0rd.engine import EngineName, ProgramCache, find_layout
+from gatel0rd.engine import EngineName, ProgramCache, find_layout, in_graph
 from gatel0rd.engine.builder import ProgramBuilder
 from gatel0rd.engine.eligibility import is_plain
+from gatel0rd.engine.layer import run_layer
+from gatel0rd.engine.operators import run_layer_operator
 from gatel0rd.engine.program import Program, Value
 from gatel0rd.nn.cells.base import Cell, ProgramStep, State
 from gatel0rd.nn.cells.stack import Stack
-from gatel0rd.nn.gated_layer import can_run_layers, find_networks, run_layer, run_layers
+from gatel0rd.nn.gated_layer import SMALLEST, can_run_layers, find_networks, layers_of, run_layers
 from gatel0rd.nn.gated_layer_torch import run_layer_in_torch
 
 Carry = TypeVar("Carry")
@@ -84,11 +87,13 @@ def unroll(
     """
     start = cell.initial_state(x.shape[1], x) if state is None else state
     floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
+    if torch.compiler.is_compiling() or in_graph.is_only_mapped(floats, cell):
+        return unroll_in_graph(cell, x, start, noise, resets, active, engine)
     layout = find_layout(engine, floats, cell, masks=[resets, active], called=False) if len(x) > 0 else None
     networks = find_networks(cell) if layout is not None or is_plain(cell) else None
     if layout is not None:
         if networks is not None and x.shape[1] > 0 and can_run_layers(networks):
-            return Unrolled(*run_layers(run_layer, cell, networks, x, start, noise, resets, active))
+            return Unrolled(*run_layers([run_layer] * len(networks), cell, networks, x, start, noise, resets, active))
         if isinstance(cell, Stack) and cell.dropout > 0 and cell.training:
             return _unroll_layer_by_layer(cell, x, start, noise, resets, active, engine, cache)
         use = (noise is not None, resets is not None, active is not None)
@@ -101,8 +106,56 @@ def unroll(
             gates = outputs[2] if len(outputs) > 2 else None
             return Unrolled(outputs[0], outputs[1], gates, tuple(finals))
     if networks is not None and len(x) > 0:
-        return Unrolled(*run_layers(run_layer_in_torch, cell, networks, x, start, noise, resets, active))
+        return Unrolled(
+            *run_layers([run_layer_in_torch] * len(networks), cell, networks, x, start, noise, resets, active)
+        )
     return unroll_steps(cell, x, start, noise, resets, active)
+
+
+def unroll_in_graph(
+    cell: Cell,
+    x: Tensor,
+    start: State,
+    noise: Tensor | None,
+    resets: Tensor | None,
+    active: Tensor | None,
+    engine: EngineName,
+) -> Unrolled:
+    """What torch.compile and torch.export record, and vmap maps: operators of the engine where it could run."""
+    floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
+    networks = find_networks(cell) if in_graph.is_plain(cell) else None
+    if engine != "torch" and in_graph.takes(floats, cell):
+        if networks is not None and all(len(layer.gate) == 1 for layer in networks):
+            programs = _layer_programs(cell, noise is not None, resets is not None, active is not None)
+            runs = [partial(run_layer_operator, program=program) for program in programs]
+            return Unrolled(*run_layers(runs, cell, networks, x, start, noise, resets, active))
+        if isinstance(cell, Stack) and cell.dropout > 0 and cell.training:
+            return _unroll_layer_by_layer(cell, x, start, noise, resets, active, engine, None)
+        text = _program_text(cell, noise is not None, resets is not None, active is not None)
+        if text:
+            masks = [mask.to(x.dtype).unsqueeze(-1) for mask in (resets, active) if mask is not None]
+            tensors = in_graph.run(text, cell, [x, *([] if noise is None else [noise]), *masks], list(start))
+            count = len(tensors) - len(start)
+            return Unrolled(tensors[0], tensors[1], tensors[2] if count > 2 else None, tuple(tensors[count:]))
+    if networks is not None:
+        return Unrolled(
+            *run_layers([run_layer_in_torch] * len(networks), cell, networks, x, start, noise, resets, active)
+        )
+    return unroll_steps(cell, x, start, noise, resets, active)
+
+
+@in_graph.decide_once
+def _program_text(cell: Cell, with_noise: bool, with_resets: bool, with_active: bool) -> str:
+    return in_graph.describe(lambda: cell_program(cell, with_noise, with_resets, with_active))
+
+
+@in_graph.decide_once
+def _layer_programs(cell: Cell, with_noise: bool, with_resets: bool, with_active: bool) -> list[str]:
+    """Programs of GateL0RD's layers, empty for those that run as large products."""
+    return [
+        "" if part.hidden_size >= SMALLEST else _program_text(part, with_noise, with_resets, with_active)
+        for part in layers_of(cell)
+    ]
 
 
 def _unroll_layer_by_layer(
