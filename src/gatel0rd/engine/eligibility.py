@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -22,24 +21,18 @@ from gatel0rd.engine import native
 from gatel0rd.engine.builder import DescribedModule, ProgramModule
 
 DTYPES = (torch.float32, torch.float64)
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_DTYPES = set(DTYPES)
+_PLAIN = (Tensor, nn.Parameter)
 
 _KNOWN = {kind: kind.forward for kind in (nn.Linear, nn.Tanh, nn.Sequential, nn.ModuleList)}
 """Modules of PyTorch that programs are made of, with what they do; a class that was patched since is noticed."""
 _CALL = nn.Module.__call__
 
 
-class LayoutPart(NamedTuple):
-    """One module of a layout: how deep it is inside, under which name, its class and its parameters that are there."""
-
-    depth: int
-    name: str
-    kind: type[nn.Module]
-    parameters: tuple[str, ...]
-
-
-Layout = tuple[LayoutPart, ...]
-"""What a module is made of, and so what its program depends on: a program is made anew for another layout."""
+Layout = tuple[Hashable, ...]
+"""What a module is made of, and so what its program depends on: how deep each part is inside, its name, its class, and
+the names of its parameters that are there. A program is made anew for another layout.
+"""
 
 
 class SlowPathWarning(RuntimeWarning):
@@ -82,41 +75,46 @@ def find_layout(
         return None
     reason = reason_against_tracing()
     if not reason:
-        parts = list(_walk(0, "", module))
-        read = [tensor for _, _, part in parts for tensor in _tensors_of(part)]
-        reason = _reason_against_tensors([*tensors, *read], [mask for mask in masks if mask is not None])
+        found = Parts()
+        found.add(0, "", module)
+        reason = _reason_against_tensors([*tensors, *found.tensors], [mask for mask in masks if mask is not None])
         if not reason:
-            reason = reason_against_modules(module, [part for _, _, part in parts], called)
+            reason = reason_against_modules(found.modules, called)
             if reason and engine != "native":
                 warn_slow(reason)
     if reason and engine == "native":
         raise unavailable(reason)
-    if reason:
-        return None
-    return tuple(
-        LayoutPart(depth, name, type(part), tuple(key for key, value in part._parameters.items() if value is not None))
-        for depth, name, part in parts
-    )
+    return None if reason else tuple(found.layout)
+
+
+class Parts:
+    """A module and everything inside it, in order: modules, their parameters and buffers, and the layout."""
+
+    def __init__(self) -> None:
+        self.modules: list[nn.Module] = []
+        self.tensors: list[Tensor] = []
+        self.layout: list[Hashable] = []
+
+    def add(self, depth: int, name: str, module: nn.Module) -> None:
+        """Add a module and what is inside it: ``named_modules()``, without what makes that slow."""
+        self.modules.append(module)
+        self.layout += [depth, name, type(module)]  # type: ignore[list-item]
+        for key, tensor in module._parameters.items():
+            if tensor is not None:
+                self.tensors.append(tensor)
+                self.layout.append(key)
+        if module._buffers:
+            self.tensors += [tensor for tensor in module._buffers.values() if tensor is not None]
+        for key, part in module._modules.items():
+            if part is not None:
+                self.add(depth + 1, key, part)
 
 
 def is_plain(module: nn.Module) -> bool:
     """Whether a module computes what its parts and their parameters say, so that it may be computed otherwise."""
-    return not reason_against_modules(module, [part for _, _, part in _walk(0, "", module)], called=False)
-
-
-def _walk(depth: int, name: str, module: nn.Module) -> Iterator[tuple[int, str, nn.Module]]:
-    """The module and everything inside it: ``named_modules()``, without what makes that slow."""
-    yield depth, name, module
-    for key, part in module._modules.items():
-        if part is not None:
-            yield from _walk(depth + 1, key, part)
-
-
-def _tensors_of(part: nn.Module) -> Iterator[Tensor]:
-    for group in (part._parameters, part._buffers):
-        for tensor in group.values():
-            if tensor is not None:
-                yield tensor
+    found = Parts()
+    found.add(0, "", module)
+    return not reason_against_modules(found.modules, called=False)
 
 
 def reason_against_tracing() -> str:
@@ -140,42 +138,45 @@ def _reason_against_tensors(tensors: Sequence[Tensor], masks: Sequence[Tensor]) 
     for tensor in (*tensors, *masks):
         if transforms and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return "a tensor is inside torch.func (vmap, grad or jvp)"
-        if type(tensor) not in (Tensor, nn.Parameter):
+        if type(tensor) not in _PLAIN:
             return f"a tensor is of the class {type(tensor).__name__}"
-        if tensor.device.type != "cpu":
+        if not tensor.is_cpu:
             return f"a tensor is on the device {tensor.device}"
         if tensor.layout is not torch.strided or tensor.is_nested:
             return "a tensor is sparse or nested"
         if forward_mode and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
             return "a tensor carries a forward-mode derivative"
     dtypes = {tensor.dtype for tensor in tensors}
+    if len(dtypes) == 1 and dtypes <= _DTYPES:
+        return ""
     for dtype in dtypes:
-        if dtype not in DTYPES:
+        if dtype not in _DTYPES:
             return f"a tensor is of type {dtype}"
-    return "tensors are of different types" if len(dtypes) > 1 else ""
+    return "tensors are of different types"
 
 
-def reason_against_modules(root: nn.Module, parts: Sequence[nn.Module], called: bool) -> str:
-    """Why a module would not compute what its parts and their parameters say."""
+def reason_against_modules(parts: Sequence[nn.Module], called: bool) -> str:
+    """Why a module (the first of its parts) would not compute what its parts and their parameters say."""
     if module_internals._has_any_global_hook():
         return "there are hooks on all modules"
     if nn.Module.__call__ is not _CALL and not torch.compiler.is_compiling():  # torch.export notes who calls whom
         return "nn.Module.__call__ was replaced"
-    for part in parts:
+    for index, part in enumerate(parts):
         kind = type(part)
-        if (part is not root or not called) and any(getattr(part, hooks) for hooks in HOOKS):
+        if (index or not called) and (
+            part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
+        ):
             return f"{kind.__name__} has hooks"
         if kind in _KNOWN:
-            if kind.forward is not _KNOWN[kind] or "forward" in vars(part):
+            if kind.forward is not _KNOWN[kind] or "forward" in part.__dict__:
                 return f"the forward of {kind.__name__} was replaced"
         elif issubclass(kind, DescribedModule):
             stale = _overridden(kind)  # type: ignore[arg-type]
             if stale:
                 return f"{kind.__name__} overrides {stale} but not {kind.described[stale]}"
-            patched = [name for name, method in kind.own_methods.items() if getattr(kind, name) is not method]
-            patched += [name for name in kind.own_methods if name in vars(part)]
-            if patched:
-                return f"{patched[0]} of {kind.__name__} was replaced"
+            for name, method in kind.own_methods.items():
+                if getattr(kind, name) is not method or name in part.__dict__:
+                    return f"{name} of {kind.__name__} was replaced"
         else:
             return f"{kind.__name__} is not a module that the engine knows"
     return ""

@@ -76,6 +76,11 @@ def read_affine(layer: nn.Linear) -> Affine:
     return Affine(weight, layer._parameters["bias"])
 
 
+def may_be_large(cell: Cell) -> bool:
+    """Whether it is worth while to ask :func:`find_networks` and :func:`can_run_layers`."""
+    return all(part.hidden_size >= SMALLEST for part in layers_of(cell))
+
+
 def can_run_layers(networks: list[Networks]) -> bool:
     """Whether all layers are large enough, and g and r have one layer each."""
     return all(

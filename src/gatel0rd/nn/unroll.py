@@ -12,13 +12,12 @@ from torch.nn import functional as F
 
 from gatel0rd.engine import EngineName, ProgramCache, find_layout, in_graph
 from gatel0rd.engine.builder import ProgramBuilder
-from gatel0rd.engine.eligibility import is_plain
 from gatel0rd.engine.layer import run_layer
 from gatel0rd.engine.operators import run_layer_operator
 from gatel0rd.engine.program import Program, Value
 from gatel0rd.nn.cells.base import Cell, ProgramStep, State
 from gatel0rd.nn.cells.stack import Stack
-from gatel0rd.nn.gated_layer import SMALLEST, can_run_layers, find_networks, layers_of, run_layers
+from gatel0rd.nn.gated_layer import SMALLEST, can_run_layers, find_networks, layers_of, may_be_large, run_layers
 from gatel0rd.nn.gated_layer_torch import run_layer_in_torch
 
 Carry = TypeVar("Carry")
@@ -90,9 +89,9 @@ def unroll(
     if torch.compiler.is_compiling() or in_graph.is_only_mapped(floats, cell):
         return unroll_in_graph(cell, x, start, noise, resets, active, engine)
     layout = find_layout(engine, floats, cell, masks=[resets, active], called=False) if len(x) > 0 else None
-    networks = find_networks(cell) if layout is not None or is_plain(cell) else None
     if layout is not None:
-        if networks is not None and x.shape[1] > 0 and can_run_layers(networks):
+        networks = find_networks(cell) if x.shape[1] > 0 and may_be_large(cell) else None
+        if networks is not None and can_run_layers(networks):
             return Unrolled(*run_layers([run_layer] * len(networks), cell, networks, x, start, noise, resets, active))
         if isinstance(cell, Stack) and cell.dropout > 0 and cell.training:
             return _unroll_layer_by_layer(cell, x, start, noise, resets, active, engine, cache)
@@ -105,7 +104,8 @@ def unroll(
             outputs, finals = compiled.run(cell, sequences, list(start))
             gates = outputs[2] if len(outputs) > 2 else None
             return Unrolled(outputs[0], outputs[1], gates, tuple(finals))
-    if networks is not None and len(x) > 0:
+    networks = find_networks(cell) if len(x) > 0 and is_plain(cell) else None
+    if networks is not None:
         return Unrolled(
             *run_layers([run_layer_in_torch] * len(networks), cell, networks, x, start, noise, resets, active)
         )
