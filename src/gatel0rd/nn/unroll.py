@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from gatel0rd.engine import EngineName, ProgramCache, find_layout, in_graph
 from gatel0rd.engine.builder import ProgramBuilder
+from gatel0rd.engine.eligibility import is_plain
 from gatel0rd.engine.layer import run_layer
 from gatel0rd.engine.operators import run_layer_operator
 from gatel0rd.engine.program import Program, Value
