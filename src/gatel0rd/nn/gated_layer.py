@@ -76,6 +76,11 @@ def read_affine(layer: nn.Linear) -> Affine:
     return Affine(weight, layer._parameters["bias"])
 
 
+def gates_of(cell: Cell) -> list[str]:
+    """The gates of a GateL0RD, or of each one of a stack."""
+    return [part.gate for part in layers_of(cell) if isinstance(part, GateL0RDCore)]
+
+
 def may_be_large(cell: Cell) -> bool:
     """Whether it is worth while to ask :func:`find_networks` and :func:`can_run_layers`."""
     return all(part.hidden_size >= SMALLEST for part in layers_of(cell))

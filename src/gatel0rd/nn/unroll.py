@@ -10,15 +10,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gatel0rd.engine import EngineName, ProgramCache, find_layout, in_graph
+from gatel0rd.engine import EngineName, ProgramCache, find_layout, gpu, in_graph
 from gatel0rd.engine.builder import ProgramBuilder
 from gatel0rd.engine.eligibility import is_plain
-from gatel0rd.engine.layer import run_layer
+from gatel0rd.engine.layer import Networks, run_layer
 from gatel0rd.engine.operators import run_layer_operator
 from gatel0rd.engine.program import Program, Value
 from gatel0rd.nn.cells.base import Cell, ProgramStep, State
 from gatel0rd.nn.cells.stack import Stack
-from gatel0rd.nn.gated_layer import SMALLEST, can_run_layers, find_networks, layers_of, may_be_large, run_layers
+from gatel0rd.nn.gated_layer import (
+    SMALLEST,
+    RunLayer,
+    can_run_layers,
+    find_networks,
+    gates_of,
+    layers_of,
+    may_be_large,
+    run_layers,
+)
+from gatel0rd.nn.gated_layer_gpu import is_trusted, recur_by_kernels
 from gatel0rd.nn.gated_layer_torch import run_layer_in_torch
 
 Carry = TypeVar("Carry")
@@ -107,9 +117,10 @@ def unroll(
             return Unrolled(outputs[0], outputs[1], gates, tuple(finals))
     networks = find_networks(cell) if len(x) > 0 and is_plain(cell) else None
     if networks is not None:
-        return Unrolled(
-            *run_layers([run_layer_in_torch] * len(networks), cell, networks, x, start, noise, resets, active)
-        )
+        ways = [
+            _way(layer, gate, x, resets, active, engine) for layer, gate in zip(networks, gates_of(cell), strict=True)
+        ]
+        return Unrolled(*run_layers(ways, cell, networks, x, start, noise, resets, active))
     return unroll_steps(cell, x, start, noise, resets, active)
 
 
@@ -139,10 +150,36 @@ def unroll_in_graph(
             count = len(tensors) - len(start)
             return Unrolled(tensors[0], tensors[1], tensors[2] if count > 2 else None, tuple(tensors[count:]))
     if networks is not None:
-        return Unrolled(
-            *run_layers([run_layer_in_torch] * len(networks), cell, networks, x, start, noise, resets, active)
-        )
+        ways = [
+            _way(layer, gate, x, resets, active, engine) for layer, gate in zip(networks, gates_of(cell), strict=True)
+        ]
+        return Unrolled(*run_layers(ways, cell, networks, x, start, noise, resets, active))
     return unroll_steps(cell, x, start, noise, resets, active)
+
+
+def _way(
+    networks: Networks, gate: str, x: Tensor, resets: Tensor | None, active: Tensor | None, engine: EngineName
+) -> RunLayer:
+    """How a layer runs outside of the compiled engine: by a kernel on a GPU, if there is one, else in PyTorch."""
+    hidden = len(networks.gate[-1].weight)
+    if (
+        engine == "auto"
+        and x.device.type == "cuda"
+        and len(networks.gate) == len(networks.recommendation) == 1
+        and torch._C._functorch.peek_interpreter_stack() is None
+        and _has_kernel(x.device, hidden, x.dtype, gate, resets is not None, active is not None)
+    ):
+        return partial(run_layer_in_torch, recur=recur_by_kernels)
+    return run_layer_in_torch
+
+
+@in_graph.decide_once
+def _has_kernel(
+    device: torch.device, hidden: int, dtype: torch.dtype, gate: str, with_resets: bool, with_active: bool
+) -> bool:
+    return not gpu.reason_against(device.type, hidden, dtype) and is_trusted(
+        device, hidden, dtype, gate, with_resets, with_active
+    )
 
 
 @in_graph.decide_once
