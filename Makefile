@@ -11,7 +11,7 @@ PYTEST := -m pytest --numprocesses $(or $(JOBS),2) --dist worksteal
 COVERAGE := build/coverage.json
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo lint check test core package bench kernels sanitize docs clean
+.PHONY: setup demo lint check test core package bench kernels sanitize fuzz docs clean
 
 # torch comes first and pinned: any other request for it would download gigabytes of CUDA
 $(VENV)/.torch: constraints.txt
@@ -61,7 +61,7 @@ package: $(VENV)/.dev
 	$(BIN)/python scripts/check-package
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks --json benchmarks/latest.json --plot benchmarks/latest.png
+	$(BIN)/python -m benchmarks --isa $(or $(ISA),all) --save
 
 # the GPU kernels compiled for targets that need not be here: shared memory, registers and spills
 kernels: $(VENV)/.dev
@@ -69,14 +69,22 @@ kernels: $(VENV)/.dev
 
 # the engine's tests on a build with AddressSanitizer and UndefinedBehaviorSanitizer
 SANITIZED := build/sanitize
+SANITIZERS = GATEL0RD_NATIVE=$$(ls $(abspath $(SANITIZED))/_native*.so) \
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 sanitize: $(VENV)/.dev
 	$(PIP) nanobind cmake ninja
 	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DGATEL0RD_SANITIZE=ON \
 		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DPython_EXECUTABLE=$(abspath $(BIN))/python
 	$(BIN)/cmake --build $(SANITIZED)
-	GATEL0RD_NATIVE=$$(ls $(abspath $(SANITIZED))/_native*.so) LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		$(BIN)/python -m pytest tests/engine tests/training/test_trainer.py -k "$(or $(TESTS),not killed)"
+	for set in $$($(BIN)/python -c "from gatel0rd.engine import native; print(*native.module().available())"); do \
+		GATEL0RD_ISA=$$set $(SANITIZERS) $(BIN)/python -m pytest tests/engine tests/nn/test_gated_layer.py \
+			tests/training/test_trainer.py -k "$(or $(TESTS),not killed)" || exit 1; done
+	$(SANITIZERS) $(BIN)/python tests/fuzz/engine.py --seconds $(or $(SECONDS),60)
+
+# random and mutated programs, shapes and calls for the engine: make fuzz SECONDS=600
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz/engine.py --seconds $(or $(SECONDS),600) --seed $$(date +%s)
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py

@@ -12,16 +12,17 @@ from benchmarks.measure import Comparison, Group, Work
 from benchmarks.sizes import BATCH
 from gatel0rd.nn.layer import GateL0RD
 
-HIDDEN_SIZES = (8, 16, 64, 256)
+HIDDEN_SIZES = (8, 16, 64, 128, 256, 512)
+LARGE_SIZES = (512, 1024, 2048)
 
 
 def layer_pass(make: Callable[..., nn.Module], hidden: int = 8, *, steps: int = 50, batch: int = BATCH) -> Work:
-    """Forward and backward of a recurrent layer."""
-    rnn, x = make(hidden, hidden), torch.randn(steps, batch, hidden)
+    """Forward and backward of a recurrent layer in training mode, and nothing else; GateL0RD draws its gate noise."""
+    rnn, x, gradient = make(hidden, hidden), *torch.randn(2, steps, batch, hidden)
 
     def run() -> None:
         rnn.zero_grad()
-        rnn(x)[0].square().mean().backward()
+        rnn(x)[0].backward(gradient)
 
     return run
 
@@ -31,6 +32,19 @@ def compare_layers() -> Iterator[Comparison]:
         for peer in (nn.GRU, nn.LSTM):
             ours, theirs = partial(layer_pass, GateL0RD, hidden), partial(layer_pass, peer, hidden)
             yield Comparison(f"layer/gatel0rd-{hidden}", ours, f"nn.{peer.__name__}", theirs)
+
+
+def compare_large() -> Iterator[Comparison]:
+    """Layers that are larger than most, compared with the same in PyTorch: the engine must not be slower."""
+    for hidden in LARGE_SIZES:
+        sizes = {"hidden": hidden, "steps": 10, "batch": 64}
+        ours = partial(layer_pass, GateL0RD, **sizes)
+        yield Comparison(
+            f"large/gatel0rd-{hidden}",
+            ours,
+            "torch path",
+            partial(layer_pass, partial(GateL0RD, engine="torch"), **sizes),
+        )
 
 
 def compare_growth() -> Iterator[Comparison]:
@@ -45,4 +59,4 @@ def compare_growth() -> Iterator[Comparison]:
         yield Comparison(f"growth/{name}", partial(make, **whole), "half of it", partial(make, **half))
 
 
-GROUPS = (Group("layer", compare_layers), Group("growth", compare_growth))
+GROUPS = (Group("layer", compare_layers), Group("large", compare_large, (1,)), Group("growth", compare_growth, (1,)))

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,7 @@ class Row:
         ours_ms, peer_ms: median milliseconds of one turn.
         ours_fps, peer_fps: frames per second, where agents are trained.
         shares: parts of our time, by what it was spent on.
+        instruction_set: of the engine and, as far as they can be limited, of the libraries that the peer uses.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Row:
     ours_fps: int | None = None
     peer_fps: int | None = None
     shares: dict[str, float] | None = None
+    instruction_set: str | None = None
 
     @property
     def ratio(self) -> float:
@@ -58,7 +61,12 @@ class Row:
             "peer_ms": self.peer_ms,
             "ratio": round(self.ratio, 3),
         }
-        details = {"ours_fps": self.ours_fps, "peer_fps": self.peer_fps, "shares": self.shares}
+        details = {
+            "ours_fps": self.ours_fps,
+            "peer_fps": self.peer_fps,
+            "shares": self.shares,
+            "instruction_set": self.instruction_set,
+        }
         return plain | {name: value for name, value in details.items() if value is not None}
 
 
@@ -112,7 +120,9 @@ class Comparison:
         """Let both take turns."""
         found = medians({"ours": self.make_ours(), "peer": self.make_peer()})
         ours, peer = (round(found[name] / unit, 4) for name, unit in zip(("ours", "peer"), self.units, strict=True))
-        return self.complete(Row(name=self.name, threads=threads, ours_ms=ours, peer=self.peer, peer_ms=peer))
+        used = status().get("instruction_set")
+        row = Row(name=self.name, threads=threads, ours_ms=ours, peer=self.peer, peer_ms=peer, instruction_set=used)
+        return self.complete(row)
 
 
 @dataclass(frozen=True)
@@ -133,6 +143,24 @@ def choose(groups: Iterable[Group], only: str | None) -> list[Group]:
     if name not in known:
         raise ValueError(f"there is no benchmark {only!r}; there are {', '.join(known)}, and rows as in step/rrc")
     return [known[name]]
+
+
+PEERS_LIMITS = {
+    "baseline": {"ATEN_CPU_CAPABILITY": "default", "DNNL_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "DNNL_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+    "avx512": {},
+}
+"""What limits PyTorch's own libraries to the instruction set that the engine is limited to, where they listen."""
+
+
+def limited_environment(instruction_set: str) -> dict[str, str]:
+    """The environment of a process in which the engine and its peers use one instruction set."""
+    return os.environ | PEERS_LIMITS[instruction_set] | {"GATEL0RD_ISA": instruction_set}
+
+
+def processor_slug() -> str:
+    """The processor's name as a file name: ``amd-epyc-7763-64-core-processor``."""
+    return re.sub(r"[^a-z0-9]+", "-", processor().lower()).strip("-")
 
 
 def list_comparisons(groups: Iterable[Group]) -> Iterator[tuple[int, Comparison]]:

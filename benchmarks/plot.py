@@ -22,7 +22,12 @@ def plot_ratios(rows: Sequence[Row], path: Path, *, title: str) -> None:
     values = [row.ratio for row in shown]
     colors = ["#6f9a3e" if value >= 1 else "#c0392b" for value in values]
     axes.barh(places, values, left=0, color=colors, height=0.7)
-    labels = [f"{row.name} vs. {row.peer}, {row.threads} thread{'s' * (row.threads > 1)}" for row in shown]
+    sets = {row.instruction_set for row in shown}
+    labels = [
+        f"{row.name} vs. {row.peer}, {row.threads} thread{'s' * (row.threads > 1)}"
+        + (f", {row.instruction_set}" if len(sets) > 1 else "")
+        for row in shown
+    ]
     axes.set_yticks(places, labels, fontsize=7)
     for place, value in zip(places, values, strict=True):
         axes.text(value * 1.05, place, f"{value:.3g}", va="center", fontsize=7)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import torch
 
+from benchmarks.layers import layer_pass
 from benchmarks.measure import Comparison, Group, Work
 from benchmarks.sizes import BATCH, Size, make_batch, paper_sizes
 from gatel0rd.engine import EngineName
 from gatel0rd.engine.optimizer import FlatTrainer
 from gatel0rd.models import WorldModel
 from gatel0rd.models.world_program import training_program
+from gatel0rd.nn.layer import GateL0RD
 from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.steps import NativeStepper, TorchStepper, make_stepper
 
@@ -51,12 +57,25 @@ def compare_threads() -> Iterator[Comparison]:
     """As many threads as are set, compared with one."""
     for size in paper_sizes():
         ours = partial(training_step, size, "native")
-        yield Comparison(f"threads/{size.name}", ours, "one thread", partial(single_threaded, size))
+        yield Comparison(f"threads/{size.name}", ours, "one thread", partial(single_threaded, ours))
+    for hidden in (8, 64, 256):
+        layer = partial(layer_pass, GateL0RD, hidden)
+        yield Comparison(f"threads/layer-{hidden}", layer, "one thread", partial(single_threaded, layer))
 
 
-def single_threaded(size: Size) -> Work:
-    """A training step on one thread; afterwards, there are as many as before."""
-    work, threads = training_step(size, "native"), torch.get_num_threads()
+def compare_busy() -> Iterator[Comparison]:
+    """The same while another process keeps a core busy."""
+    for comparison in compare_threads():
+        yield replace(
+            comparison,
+            name=comparison.name.replace("threads/", "busy/"),
+            make_ours=partial(beside_busy_process, comparison.make_ours),
+        )
+
+
+def single_threaded(make: Callable[[], Work]) -> Work:
+    """Some work on one thread; afterwards, there are as many as before."""
+    work, threads = make(), torch.get_num_threads()
 
     def run() -> None:
         torch.set_num_threads(1)
@@ -64,6 +83,23 @@ def single_threaded(size: Size) -> Work:
         torch.set_num_threads(threads)
 
     return run
+
+
+def beside_busy_process(make: Callable[[], Work]) -> Work:
+    """Some work, and a process that computes as long as the work is kept."""
+    work = make()
+    neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+
+    def run() -> None:
+        work()
+
+    weakref.finalize(run, stop, neighbour)
+    return run
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 def compare_compile() -> Iterator[Comparison]:
@@ -135,6 +171,7 @@ GROUPS = (
     Group("step", compare_steps),
     Group("cells", compare_cells, (1,)),
     Group("threads", compare_threads, (2,)),
+    Group("busy", compare_busy, (2,)),
     Group("peak", compare_peak),
     Group("compile", compare_compile, (1,)),
     Group("jax", compare_jax, (1,)),

@@ -1,9 +1,14 @@
 // The engine for one instruction set: included by kernels_*.cpp with GATEL0RD_ISA and GATEL0RD_VECTOR_BYTES defined, after
 // kernel_headers.hpp.
 //
-// The batch is cut into blocks of lanes; a row holds one feature of all lanes of a block (a cache line, or half of one), and all
-// arithmetic runs over rows. A block runs through all time steps forward, keeping its frames, and then backward.
-// Weight gradients are products over time and lanes, added up for chunks of steps while their frames are in the cache.
+// The batch is cut into blocks of lanes; a row holds one feature of all lanes of a block (a cache line, half of one, or two), and
+// all arithmetic runs over rows. A block runs through all time steps forward, keeping its frames, and then backward. Weight
+// gradients are products over time and lanes, added up for chunks of steps while their frames are in the cache.
+
+#undef GATEL0RD_X86_256
+#if defined(GATEL0RD_X86) && GATEL0RD_VECTOR_BYTES >= 32
+#define GATEL0RD_X86_256
+#endif
 
 namespace gatel0rd {
 namespace GATEL0RD_ISA {
@@ -11,10 +16,13 @@ namespace GATEL0RD_ISA {
 #include "vectors.hpp"
 #include "random.hpp"
 
-static_assert(GATEL0RD_ROW_BYTES < 64 || lanes<float> == random_lanes, "lanes of a block are drawn together");
+static_assert(GATEL0RD_ROW_BYTES < 64 || lanes<float> % random_lanes == 0, "lanes of a block are drawn together");
 
-// How many rows of outputs a linear kernel keeps in registers: 12 vectors, whatever their width
-template <class Real> constexpr int row_block = pieces<Real> >= 4 ? 3 : 12 / pieces<Real>;
+// How many rows of outputs a linear kernel keeps in registers: 12 vectors, or 24 where there are 32 registers and rows of two
+template <class Real>
+constexpr int row_block = pieces<Real> >= 4                                  ? 3
+                          : GATEL0RD_VECTOR_BYTES == 64 && pieces<Real> == 2 ? 12
+                                                                             : 12 / pieces<Real>;
 
 template <class Real> GATEL0RD_INLINE V<Real> load(const Real* p) { return *(const V<Real>*)p; }
 template <class Real> GATEL0RD_INLINE void store(Real* p, V<Real> v) { *(V<Real>*)p = v; }
@@ -22,6 +30,10 @@ template <class Real> GATEL0RD_INLINE void store(Real* p, V<Real> v) { *(V<Real>
 template <class Real> struct Scratch {
     std::unique_ptr<void, void (*)(void*)> memory{nullptr, std::free};
     std::size_t bytes = 0;
+    static constexpr std::size_t most_kept = std::size_t(16) << 20;
+    void give_back_large() {
+        if (bytes > most_kept) memory.reset(), bytes = 0;
+    }
     Real* get(std::size_t count) {
         const std::size_t wanted = (count * sizeof(Real) + 64) / 64 * 64;
         if (wanted > bytes) {
@@ -129,14 +141,115 @@ GATEL0RD_INLINE std::ptrdiff_t entry(const Run& run, int b) { return run.index ?
 
 // ---- between the caller's tensors and rows ----
 
+// Features and lanes change places, in squares of a vector's width (at most 8 floats) where features lie side by side; tensors
+// of the caller are never touched beyond their ends.
+#ifdef GATEL0RD_X86_256
+template <class Real> constexpr int square = 32 / int(sizeof(Real));
+
+GATEL0RD_INLINE void transpose(__m256 (&r)[8]) {
+    __m256 t[8], u[8];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+        t[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
+        t[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
+    }
+#pragma GCC unroll 2
+    for (int k = 0; k < 8; k += 4) {
+        u[k] = _mm256_shuffle_ps(t[k], t[k + 2], 0x44);
+        u[k + 1] = _mm256_shuffle_ps(t[k], t[k + 2], 0xEE);
+        u[k + 2] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0x44);
+        u[k + 3] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0xEE);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+        r[k] = _mm256_permute2f128_ps(u[k], u[k + 4], 0x20);
+        r[k + 4] = _mm256_permute2f128_ps(u[k], u[k + 4], 0x31);
+    }
+}
+GATEL0RD_INLINE void transpose(__m256d (&r)[4]) {
+    const __m256d a = _mm256_unpacklo_pd(r[0], r[1]), b = _mm256_unpackhi_pd(r[0], r[1]);
+    const __m256d c = _mm256_unpacklo_pd(r[2], r[3]), d = _mm256_unpackhi_pd(r[2], r[3]);
+    r[0] = _mm256_permute2f128_pd(a, c, 0x20), r[1] = _mm256_permute2f128_pd(b, d, 0x20);
+    r[2] = _mm256_permute2f128_pd(a, c, 0x31), r[3] = _mm256_permute2f128_pd(b, d, 0x31);
+}
+
+// the first numbers of a vector in the caller's memory
+struct Part {
+    __m256i mask;
+    bool whole;
+    template <class Real> static Part of(int count) {
+        alignas(32) Real bits[square<Real>];
+        std::memset(bits, 0, sizeof bits);
+        std::memset(bits, 0xFF, std::size_t(count) * sizeof(Real));
+        return {_mm256_load_si256((const __m256i*)bits), count == square<Real>};
+    }
+    __m256 load(const float* p) const { return whole ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, mask); }
+    __m256d load(const double* p) const { return whole ? _mm256_loadu_pd(p) : _mm256_maskload_pd(p, mask); }
+    void store(float* p, __m256 v) const { whole ? _mm256_storeu_ps(p, v) : _mm256_maskstore_ps(p, mask, v); }
+    void store(double* p, __m256d v) const { whole ? _mm256_storeu_pd(p, v) : _mm256_maskstore_pd(p, mask, v); }
+};
+GATEL0RD_INLINE __m256 row_of(const float* p) { return _mm256_load_ps(p); }
+GATEL0RD_INLINE __m256d row_of(const double* p) { return _mm256_load_pd(p); }
+GATEL0RD_INLINE void set_row(float* p, __m256 v) { _mm256_store_ps(p, v); }
+GATEL0RD_INLINE void set_row(double* p, __m256d v) { _mm256_store_pd(p, v); }
+
+// whether whole squares can be used, of lanes and of at least two features
+template <class Real> GATEL0RD_INLINE bool in_squares(int size, const Strided& tensor, int count) {
+    return size > 1 && tensor.feature == 1 && count == lanes<Real>;
+}
+
+// rows[f][l] = place(l)[f], or += it
+template <class Real, bool accumulate, class F> GATEL0RD_INLINE void lanes_to_rows(Real* rows, int size, F place) {
+    constexpr int L = lanes<Real>, S = square<Real>;
+    for (int f = 0; f < size; f += S) {
+        const int count = std::min(S, size - f);
+        const Part part = Part::of<Real>(count);
+        for (int l = 0; l < L; l += S) {
+            decltype(row_of(rows)) r[S];
+#pragma GCC unroll 8
+            for (int k = 0; k < S; ++k) r[k] = part.load(place(l + k) + f);
+            transpose(r);
+            Real* to = rows + std::size_t(f) * L + l;
+#pragma GCC unroll 8
+            for (int k = 0; k < S; ++k)
+                if (k < count) set_row(to + k * L, accumulate ? row_of(to + k * L) + r[k] : r[k]);
+        }
+    }
+}
+
+// place(l)[f] = rows[f][l], or += it
+template <class Real, bool accumulate, class F> GATEL0RD_INLINE void rows_to_lanes(const Real* rows, int size, F place) {
+    constexpr int L = lanes<Real>, S = square<Real>;
+    for (int f = 0; f < size; f += S) {
+        const int count = std::min(S, size - f);
+        const Part part = Part::of<Real>(count);
+        for (int l = 0; l < L; l += S) {
+            decltype(row_of(rows)) r[S];
+            const Real* from = rows + std::size_t(f) * L + l;
+#pragma GCC unroll 8
+            for (int k = 0; k < S; ++k) r[k] = row_of(from + (k < count ? k : 0) * L);
+            transpose(r);
+#pragma GCC unroll 8
+            for (int k = 0; k < S; ++k) {
+                Real* to = place(l + k) + f;
+                part.store(to, accumulate ? part.load(to) + r[k] : r[k]);
+            }
+        }
+    }
+}
+#endif
+
 template <class Real>
 static void read_rows(Real* rows, int size, const Strided& from, int t, const Block<Real>& block, const Run& run, bool indexed) {
     constexpr int L = lanes<Real>;
-    if (block.count < L) std::fill(rows, rows + std::size_t(size) * L, Real(0));
     const Real* base = static_cast<const Real*>(from.data) + t * from.time;
+    auto place = [&](int l) { return base + (indexed ? entry(run, block.first + l) : block.first + l) * from.batch; };
+#ifdef GATEL0RD_X86_256
+    if (in_squares<Real>(size, from, block.count)) return lanes_to_rows<Real, false>(rows, size, place);
+#endif
+    if (block.count < L) std::fill(rows, rows + std::size_t(size) * L, Real(0));
     for (int l = 0; l < block.count; ++l) {
-        const std::ptrdiff_t b = indexed ? entry(run, block.first + l) : block.first + l;
-        const Real* source = base + b * from.batch;
+        const Real* source = place(l);
         for (int f = 0; f < size; ++f) rows[f * L + l] = source[f * from.feature];
     }
 }
@@ -145,22 +258,26 @@ template <class Real, bool accumulate>
 static void write_rows(const Real* rows, int size, const Strided& to, int t, const Block<Real>& block) {
     constexpr int L = lanes<Real>;
     Real* base = static_cast<Real*>(to.data) + t * to.time;
+    auto place = [&](int l) { return base + (block.first + l) * to.batch; };
+#ifdef GATEL0RD_X86_256
+    if (in_squares<Real>(size, to, block.count)) return rows_to_lanes<Real, accumulate>(rows, size, place);
+#endif
     for (int l = 0; l < block.count; ++l) {
-        Real* target = base + (block.first + l) * to.batch;
-        for (int f = 0; f < size; ++f) {
-            if (accumulate)
-                target[f * to.feature] += rows[f * L + l];
-            else
-                target[f * to.feature] = rows[f * L + l];
-        }
+        Real* target = place(l);
+        for (int f = 0; f < size; ++f)
+            target[f * to.feature] = accumulate ? target[f * to.feature] + rows[f * L + l] : rows[f * L + l];
     }
 }
 
 template <class Real> static void add_rows(Real* rows, int size, const Strided& from, int t, const Block<Real>& block) {
     constexpr int L = lanes<Real>;
     const Real* base = static_cast<const Real*>(from.data) + t * from.time;
+    auto place = [&](int l) { return base + (block.first + l) * from.batch; };
+#ifdef GATEL0RD_X86_256
+    if (in_squares<Real>(size, from, block.count)) return lanes_to_rows<Real, true>(rows, size, place);
+#endif
     for (int l = 0; l < block.count; ++l) {
-        const Real* source = base + (block.first + l) * from.batch;
+        const Real* source = place(l);
         for (int f = 0; f < size; ++f) rows[f * L + l] += source[f * from.feature];
     }
 }
@@ -312,6 +429,29 @@ template <class Real> GATEL0RD_INLINE Real total(V<Real> v) {
     return parts[0];
 }
 
+// The totals of four vectors
+GATEL0RD_INLINE void four_totals(const V<double>* v, double* totals) {
+    for (int k = 0; k < 4; ++k) totals[k] = total<double>(v[k]);
+}
+GATEL0RD_INLINE void four_totals(const V<float>* v, float* totals) {
+#ifdef GATEL0RD_X86_256
+    // neighbours are added while the four are woven into one vector
+    __m256 h[4];
+    for (int k = 0; k < 4; ++k)
+#if GATEL0RD_VECTOR_BYTES == 64
+        h[k] = _mm256_add_ps(_mm512_castps512_ps256((__m512)v[k]), _mm512_extractf32x8_ps((__m512)v[k], 1));
+#else
+        h[k] = (__m256)v[k];
+#endif
+    const __m256 a = _mm256_add_ps(_mm256_unpacklo_ps(h[0], h[1]), _mm256_unpackhi_ps(h[0], h[1]));
+    const __m256 b = _mm256_add_ps(_mm256_unpacklo_ps(h[2], h[3]), _mm256_unpackhi_ps(h[2], h[3]));
+    const __m256 c = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xEE));
+    _mm_storeu_ps(totals, _mm_add_ps(_mm256_castps256_ps128(c), _mm256_extractf128_ps(c, 1)));
+#else
+    for (int k = 0; k < 4; ++k) totals[k] = total<float>(v[k]);
+#endif
+}
+
 constexpr int outputs_at_once = 4, inputs_at_once = 3, steps_at_once = 8, tile_outputs = 32, tile_inputs = 30;
 
 // sums[a][b] += sum over some steps and all lanes of d[t][a] * x[t][b]
@@ -374,10 +514,14 @@ static void add_products(const Real* d, std::size_t d_step, int outputs, const R
 template <class Real>
 static void add_up(const V<Real>* sums, int outputs, int inputs, Real* weights, std::ptrdiff_t stride) {
     for (int o = 0; o < outputs; o += outputs_at_once)
-        for (int i = 0; i < inputs; i += inputs_at_once, sums += sums_per_tile)
+        for (int i = 0; i < inputs; i += inputs_at_once, sums += sums_per_tile) {
+            Real totals[sums_per_tile];
+#pragma GCC unroll 4
+            for (int k = 0; k < sums_per_tile; k += 4) four_totals(sums + k, totals + k);
             for (int a = 0; a < std::min(outputs_at_once, outputs - o); ++a)
                 for (int b = 0; b < std::min(inputs_at_once, inputs - i); ++b)
-                    weights[std::ptrdiff_t(o + a) * stride + i + b] += total<Real>(sums[a * inputs_at_once + b]);
+                    weights[std::ptrdiff_t(o + a) * stride + i + b] += totals[a * inputs_at_once + b];
+        }
 }
 
 // Weight gradients of a section, collected while the backward pass goes from chunk to chunk of time steps, so that the
@@ -397,7 +541,7 @@ template <class Real> struct Collector {
         }
         constexpr std::size_t cache = 256 * 1024;
         chunked = count * sizeof(V<Real>) <= 2 * cache;
-        const std::size_t per_step = std::size_t(s.rows + s.derivative_rows) * 64 + 1;
+        const std::size_t per_step = std::size_t(s.rows + s.derivative_rows) * GATEL0RD_ROW_BYTES + 1;
         chunk = chunked ? std::max(4, std::min(steps, int(cache / per_step))) : steps;
     }
 
@@ -481,28 +625,31 @@ GATEL0RD_INLINE std::uint64_t step_key(std::uint64_t seed, int t) { return seed 
 
 template <class Real>
 static void fill_normal(Real* rows, int size, int first, int t, std::uint64_t seed, std::uint64_t counter, Real scale) {
-    constexpr int L = lanes<Real>;
+    constexpr int L = lanes<Real>, at_once = std::min(L, random_lanes);
     Words w0, w1, w2, w3;
     float z[4][random_lanes];
-    for (int f = 0; f < size; f += 4) {
-        philox(std::uint32_t(first), step_word(t, f / 4), std::uint32_t(counter), std::uint32_t(counter >> 32), step_key(seed, t),
-               w0, w1, w2, w3);
-        normals(w0, w1, z[0], z[1]);
-        normals(w2, w3, z[2], z[3]);
-        for (int k = 0; k < 4 && f + k < size; ++k)
-            for (int l = 0; l < L; ++l) rows[(f + k) * L + l] = scale * Real(z[k][l]);
-    }
+    for (int part = 0; part < L; part += at_once)
+        for (int f = 0; f < size; f += 4) {
+            philox(std::uint32_t(first + part), step_word(t, f / 4), std::uint32_t(counter), std::uint32_t(counter >> 32),
+                   step_key(seed, t), w0, w1, w2, w3);
+            normals(w0, w1, z[0], z[1]);
+            normals(w2, w3, z[2], z[3]);
+            for (int k = 0; k < 4 && f + k < size; ++k)
+                for (int l = 0; l < at_once; ++l) rows[(f + k) * L + part + l] = scale * Real(z[k][l]);
+        }
 }
 
 template <class Real>
 static void fill_bernoulli(Real* row, int first, int t, std::uint64_t seed, std::uint64_t counter, double probability) {
+    constexpr int at_once = std::min(lanes<Real>, random_lanes);
     Words w0, w1, w2, w3;
-    // the last of the 4096 groups of features is never used by noise
-    philox(std::uint32_t(first), step_word(t, 0xFFF), std::uint32_t(counter), std::uint32_t(counter >> 32), step_key(seed, t), w0,
-           w1, w2, w3);
-    // 24 bits, so that comparing floats is exact
-    const float threshold = float(probability * 16777216.0);
-    for (int l = 0; l < lanes<Real>; ++l) row[l] = float(std::int32_t(w0[l] >> 8)) < threshold ? Real(1) : Real(0);
+    const float threshold = float(probability * 16777216.0);  // 24 bits, so that comparing floats is exact
+    for (int part = 0; part < lanes<Real>; part += at_once) {
+        // the last of the 4096 groups of features is never used by noise
+        philox(std::uint32_t(first + part), step_word(t, 0xFFF), std::uint32_t(counter), std::uint32_t(counter >> 32),
+               step_key(seed, t), w0, w1, w2, w3);
+        for (int l = 0; l < at_once; ++l) row[part + l] = float(std::int32_t(w0[l] >> 8)) < threshold ? Real(1) : Real(0);
+    }
 }
 
 // ---- one step forward and backward ----
@@ -619,7 +766,9 @@ static void execute_backward(const Context<Real>& context, const Section& sectio
         const std::size_t a_mask = i.a >= 0 && size(i.a) == 1 ? L - 1 : ~std::size_t(0);
         const std::size_t b_mask = i.b >= 0 && size(i.b) == 1 ? L - 1 : ~std::size_t(0);
         auto into = [](Real* p, V<Real> v) { store(p, load(p) + v); };
-        const Real weight = i.slot >= 0 ? Real(context.run.loss_weights[i.slot]) : Real(0);
+        // losses count in training only; elsewhere nobody weights them
+        const auto& weights = context.run.loss_weights;
+        const Real weight = i.slot >= 0 && std::size_t(i.slot) < weights.size() ? Real(weights[i.slot]) : Real(0);
         switch (i.op) {
             case Op::linear:
                 linear_backward<Real>(linears[i.linear], frame, gradient, derivatives + std::size_t(i.derivative_row) * L, to_a,
@@ -799,6 +948,22 @@ struct Needs {
 
 template <class Real> struct Worker {
     Scratch<Real> gradient, prologue_gradient, derivatives, prologue_derivatives, carry, tape, losses, sums;
+    void give_back_large() {
+        for (Scratch<Real>* scratch :
+             {&gradient, &prologue_gradient, &derivatives, &prologue_derivatives, &carry, &tape, &losses, &sums})
+            scratch->give_back_large();
+    }
+};
+
+// A thread's own, for one chunk of blocks
+template <class Real> struct Borrowed {
+    Worker<Real>& worker;
+    Borrowed() : worker(own()) {}
+    ~Borrowed() { worker.give_back_large(); }
+    static Worker<Real>& own() {
+        static thread_local Worker<Real> worker;
+        return worker;
+    }
 };
 
 template <class Real>
@@ -884,40 +1049,29 @@ static void backward_block(const Context<Real>& context, const Block<Real>& bloc
 constexpr int most_chunks = 16;
 GATEL0RD_INLINE int chunk_begin(int chunk, int chunks, int blocks) { return int(std::int64_t(blocks) * chunk / chunks); }
 
-template <class F> static void for_chunks(int blocks, int threads, F work) {
+// work(block, chunk, worker)
+template <class Real, class F> static void for_chunks(int blocks, int threads, F work) {
     const int chunks = std::min(blocks, most_chunks);
-    struct Call {
-        F& work;
-        int blocks, chunks;
-    } call{work, blocks, chunks};
-    parallel_blocks(
-        chunks, threads,
-        [](void* context, int chunk) {
-            Call& c = *static_cast<Call*>(context);
-            for (int b = chunk_begin(chunk, c.chunks, c.blocks); b < chunk_begin(chunk + 1, c.chunks, c.blocks); ++b)
-                c.work(b, chunk);
-        },
-        &call);
+    auto do_chunk = [&](int chunk) {
+        Borrowed<Real> borrowed;
+        for (int b = chunk_begin(chunk, chunks, blocks); b < chunk_begin(chunk + 1, chunks, blocks); ++b)
+            work(b, chunk, borrowed.worker);
+    };
+    in_parallel(chunks, threads, do_chunk);
 }
 
 template <class Real> static std::size_t tape_bytes(const Program& p, int steps, int batch) {
     const std::size_t blocks = std::size_t((batch + lanes<Real> - 1) / lanes<Real>);
-    return blocks * (std::size_t(p.prologue.rows) + std::size_t(p.body.rows) * steps) * 64;
-}
-
-template <class Real> static Worker<Real>& thread_worker() {
-    static thread_local Worker<Real> worker;
-    return worker;
+    return blocks * (std::size_t(p.prologue.rows) + std::size_t(p.body.rows) * steps) * GATEL0RD_ROW_BYTES;
 }
 
 template <class Real> static void forward(const Program& p, const Run& run, Tape* tape) {
     const Context<Real> context(p, run);
-    if (tape) tape->reserve(tape_bytes<Real>(p, run.steps, run.batch));
-    for_chunks(context.blocks(), run.threads, [&](int b, int) {
-        Worker<Real>& worker = thread_worker<Real>();
+    if (tape) tape->memory.reserve(tape_bytes<Real>(p, run.steps, run.batch));
+    for_chunks<Real>(context.blocks(), run.threads, [&](int b, int, Worker<Real>& worker) {
         const int frames = tape ? run.steps : std::min(run.steps, 2);
         const std::size_t size = context.block_size(frames);
-        Real* memory = tape ? static_cast<Real*>(tape->memory) + size * b : worker.tape.get(size);
+        Real* memory = tape ? static_cast<Real*>(tape->memory.data) + size * b : worker.tape.get(size);
         Real* losses = worker.losses.get(std::size_t(p.loss_slots + 1) * lanes<Real>);
         forward_block<Real>(context, Block<Real>(context, b, memory), frames, losses);
     });
@@ -935,24 +1089,18 @@ static void finish_gradient(const Context<Real>& context, const Real* partial, i
             for (std::int64_t k = 0; k < p.parameter_sizes[q]; ++k) flat[p.parameter_offsets[q] + k] *= mask[k];
 }
 
-template <class Real> static Scratch<Real>& partial_sums() {
-    static thread_local Scratch<Real> scratch;
-    return scratch;
-}
-
 template <class Real> static void backward(const Program& p, const Run& run, const Gradients& g, Tape& tape) {
     const Context<Real> context(p, run);
     const Needs needs(p, g);
     const int chunks = std::min(context.blocks(), most_chunks);
     const std::size_t count = std::size_t(p.parameter_total);
-    Real* partial = nullptr;
-    if (g.parameters) {
-        partial = partial_sums<Real>().get(count * chunks);
-        std::memset(partial, 0, count * chunks * sizeof(Real));
-    }
-    for_chunks(context.blocks(), run.threads, [&](int b, int chunk) {
-        Real* memory = static_cast<Real*>(tape.memory) + context.block_size(run.steps) * b;
-        backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, thread_worker<Real>(),
+    const std::size_t bytes = g.parameters ? count * chunks * sizeof(Real) : 0;
+    const Memory sums(bytes);
+    Real* partial = static_cast<Real*>(sums.data);
+    if (partial) std::memset(partial, 0, bytes);
+    for_chunks<Real>(context.blocks(), run.threads, [&](int b, int chunk, Worker<Real>& worker) {
+        Real* memory = static_cast<Real*>(tape.memory.data) + context.block_size(run.steps) * b;
+        backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, worker,
                              partial ? partial + count * chunk : nullptr);
     });
     if (g.parameters) finish_gradient<Real>(context, partial, chunks, static_cast<Real*>(g.parameters));
@@ -966,11 +1114,11 @@ template <class Real> static void train(const Program& p, const Run& run, void* 
     const Needs needs(p, g);
     const int blocks = context.blocks(), chunks = std::min(blocks, most_chunks);
     const std::size_t count = std::size_t(p.parameter_total);
-    Real* partial = partial_sums<Real>().get(count * chunks);
-    std::memset(partial, 0, count * chunks * sizeof(Real));
+    const Memory memory(count * chunks * sizeof(Real));
+    Real* partial = static_cast<Real*>(memory.data);
+    if (partial) std::memset(partial, 0, count * chunks * sizeof(Real));
     std::vector<double> sums(std::size_t(blocks) * p.loss_slots);
-    for_chunks(blocks, run.threads, [&](int b, int chunk) {
-        Worker<Real>& worker = thread_worker<Real>();
+    for_chunks<Real>(blocks, run.threads, [&](int b, int chunk, Worker<Real>& worker) {
         const Block<Real> block(context, b, worker.tape.get(context.block_size(run.steps)));
         Real* rows = worker.losses.get(std::size_t(p.loss_slots + 1) * L);
         std::memset(rows, 0, std::size_t(p.loss_slots) * L * sizeof(Real));
@@ -1020,6 +1168,28 @@ static void draw_normal(void* out, int steps, int batch, int size, std::uint64_t
         }
 }
 
+// Normal numbers one after the other. Each group of 64 has a counter of its own, whose third word is none of a program's.
+template <class Real>
+static void draw_numbers(void* out, std::size_t count, int threads, std::uint64_t seed, double scale) {
+    constexpr std::size_t group = 4 * random_lanes, stretch = 256 * group;
+    Real* target = static_cast<Real*>(out);
+    auto fill = [&](int part) {
+        Words w0, w1, w2, w3;
+        float z[4][random_lanes];
+        const std::size_t last = std::min(count, (part + 1) * stretch);
+        for (std::size_t first = part * stretch; first < last; first += group) {
+            const std::uint64_t number = first / group * random_lanes;
+            philox(std::uint32_t(number), std::uint32_t(number >> 32), 0, 0x80000000u, seed, w0, w1, w2, w3);
+            normals(w0, w1, z[0], z[1]);
+            normals(w2, w3, z[2], z[3]);
+            const std::size_t here = std::min(group, last - first);
+            const float* numbers = &z[0][0];
+            for (std::size_t k = 0; k < here; ++k) target[first + k] = Real(scale) * Real(numbers[k]);
+        }
+    };
+    in_parallel(int((count + stretch - 1) / stretch), threads, fill);
+}
+
 template <class Real>
 static void draw_bernoulli(void* out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability) {
     constexpr int L = lanes<Real>;
@@ -1046,9 +1216,9 @@ template <class Real> static void activate(int act, const void* in, void* out, s
 }
 
 template <class Real> static const Backend& backend() {
-    static const Backend b{sizeof(Real) == 8, tape_bytes<Real>,    forward<Real>,       backward<Real>,
-                           train<Real>,       adam<Real>,          draw_normal<Real>,   draw_bernoulli<Real>,
-                           activate<Real>,    layer_forward<Real>, layer_backward<Real>};
+    static const Backend b{sizeof(Real) == 8,    tape_bytes<Real>, forward<Real>,       backward<Real>,
+                           train<Real>,          adam<Real>,       draw_normal<Real>,   draw_numbers<Real>,
+                           draw_bernoulli<Real>, activate<Real>,   layer_forward<Real>, layer_backward<Real>};
     return b;
 }
 

@@ -71,8 +71,8 @@ template <class Real> struct GatedLayer {
         if (gated) inputs.push_back(project(layer.output_gate, O, layer.read_gate));
         compute_all<Real>(inputs, layer.threads);
 
-        std::vector<Real> weights(2 * packed_size<Real>(H, H) + 64 / sizeof(Real));
-        Real* gate = aligned(weights.data());
+        const Memory weights(2 * packed_size<Real>(H, H) * sizeof(Real));
+        Real* gate = static_cast<Real*>(weights.data);
         Real* recommend = gate + packed_size<Real>(H, H);
         pack_right<Real>(from_state(layer.gate), H, H, gate);
         pack_right<Real>(from_state(layer.recommend), H, H, recommend);
@@ -93,8 +93,6 @@ template <class Real> struct GatedLayer {
             });
         });
     }
-
-    static Real* aligned(Real* p) { return reinterpret_cast<Real*>((reinterpret_cast<std::uintptr_t>(p) + 63) / 64 * 64); }
 
     template <Act act> void take_step(std::size_t at, std::size_t size, const Real* before, Real* fresh) const {
         Real *g = real(layer.gates) + at, *r = real(layer.recommended) + at;
@@ -142,8 +140,8 @@ template <class Real> struct GatedLayer {
     void backward() const {
         const std::size_t states = std::size_t(all()) * H, results = std::size_t(all()) * O;
         const bool reads = layer.d_result != nullptr;
-        Scratch<Real> memory;
-        Real* d_recommend = memory.get(3 * states + (reads ? (gated ? 2 : 1) * results : 0));
+        const Memory memory((3 * states + (reads ? (gated ? 2 : 1) * results : 0)) * sizeof(Real));
+        Real* d_recommend = static_cast<Real*>(memory.data);
         Real *d_fresh = d_recommend + states, *d_read = d_fresh + states, *d_read_gate = d_read + results;
         Real* d_gate = layer.d_noise ? real(layer.d_noise) : d_fresh + (reads ? (gated ? 2 : 1) * results : 0) + states;
         if (reads) {
@@ -161,8 +159,8 @@ template <class Real> struct GatedLayer {
             if (gated) back.terms.push_back({rows_of(d_read_gate, O), from_state(layer.output_gate).transposed(), O});
             compute_all<Real>({back}, layer.threads);
         }
-        std::vector<Real> weights(2 * packed_size<Real>(H, H) + 64 / sizeof(Real));
-        Real* gate = aligned(weights.data());
+        const Memory weights(2 * packed_size<Real>(H, H) * sizeof(Real));
+        Real* gate = static_cast<Real*>(weights.data);
         Real* recommend = gate + packed_size<Real>(H, H);
         pack_right<Real>(from_state(layer.gate).transposed(), H, H, gate);
         pack_right<Real>(from_state(layer.recommend).transposed(), H, H, recommend);
@@ -173,10 +171,10 @@ template <class Real> struct GatedLayer {
         std::vector<Product<Real>> products;
         auto weights_of = [&](const Affine& a, const Real* d, int rows, const void* state) {
             if (!a.weight_gradient) return;
-            const Matrix<const Real> left = rows_of(d, rows).transposed();
-            Real* out = real(a.weight_gradient);
-            products.push_back({rows, I, {{left, rows_of(layer.x, I), all()}}, out, std::ptrdiff_t(width_in)});
-            products.push_back({rows, H, {{left, rows_of(state, H), all()}}, out + I, std::ptrdiff_t(width_in)});
+            const Right<const Real> right(rows_of(layer.x, I), I, rows_of(state, H));
+            const std::ptrdiff_t columns = std::ptrdiff_t(width_in);
+            products.push_back(
+                {rows, int(columns), {{rows_of(d, rows).transposed(), right, all()}}, real(a.weight_gradient), columns});
         };
         weights_of(layer.gate, d_gate, H, layer.before);
         weights_of(layer.recommend, d_recommend, H, layer.before);
@@ -184,14 +182,14 @@ template <class Real> struct GatedLayer {
             weights_of(layer.output, d_read, O, layer.fresh);
             if (gated) weights_of(layer.output_gate, d_read_gate, O, layer.fresh);
         }
+        compute_tall<Real>(products, layer.threads);
         if (layer.d_x) {
             Product<Real> to_x{all(), I, {{rows_of(d_gate, H), from_input(layer.gate).transposed(), H}}, real(layer.d_x), I};
             to_x.terms.push_back({rows_of(d_recommend, H), from_input(layer.recommend).transposed(), H});
             if (reads) to_x.terms.push_back({rows_of(d_read, O), from_input(layer.output).transposed(), O});
             if (reads && gated) to_x.terms.push_back({rows_of(d_read_gate, O), from_input(layer.output_gate).transposed(), O});
-            products.push_back(std::move(to_x));
+            compute_all<Real>({to_x}, layer.threads);
         }
-        compute_all<Real>(products, layer.threads);
         sum_steps(d_gate, H, layer.gate);
         sum_steps(d_recommend, H, layer.recommend);
         if (reads) sum_steps(d_read, O, layer.output);

@@ -1,5 +1,6 @@
 // The Python binding. Pointers are checked and kept alive by gatel0rd.engine; nothing else calls these functions.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
@@ -7,6 +8,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <limits>
@@ -39,11 +41,12 @@ const Backend& backend(bool wide) {
     return backend_baseline(wide);
 }
 
-// The backend for a batch: rows of half the size where the other half would be empty. Lanes do not see each other, so that
-// results are the same to the bit.
+// The backend for a batch: rows of half the size where the other half would be empty, and of two vectors for large batches with
+// AVX-512, whose products are limited by loads of weights otherwise. It depends on sizes only, never on threads.
 const Backend& backend_for(const Program& program, bool wide, int batch) {
 #ifdef GATEL0RD_X86
-    if (chosen == "avx2" && batch <= (wide ? 4 : 8) && !program.draws()) return backend_avx2_narrow(wide);
+    if (chosen != "baseline" && batch <= (wide ? 4 : 8) && !program.draws()) return backend_avx2_narrow(wide);
+    if (chosen == "avx512" && batch >= (wide ? 32 : 64)) return backend_avx512_broad(wide);
 #endif
     return backend(wide);
 }
@@ -107,7 +110,7 @@ Run make_run(Program& program, std::int64_t steps, std::int64_t batch, int threa
     return run;
 }
 
-enum Kind { forward_call, backward_call, train_call, layer_call, layer_backward_call };
+enum Kind { forward_call, backward_call, train_call, layer_call, layer_backward_call, draw_call };
 
 template <std::size_t count> nb::tuple names(const char* const (&given)[count]) {
     nb::list result;
@@ -165,6 +168,14 @@ NB_MODULE(_native, m) {
             s.instructions.push_back(std::move(i));
             s.checked = false;
         });
+
+    // a tensor of bytes whose memory goes back to the pool when nobody uses it any more
+    m.def("pooled", [](std::size_t bytes) {
+        auto memory = std::make_unique<Memory>(std::max<std::size_t>(bytes, 1));
+        Memory* raw = memory.get();
+        nb::capsule owner(memory.release(), [](void* p) noexcept { delete static_cast<Memory*>(p); });
+        return nb::ndarray<nb::pytorch, std::uint8_t, nb::ndim<1>>(raw->data, {bytes}, owner);
+    });
 
     nb::class_<Tape>(m, "Tape").def(nb::init<>());
 
@@ -248,7 +259,7 @@ NB_MODULE(_native, m) {
                 nb::gil_scoped_release release;
                 const ThreadChoice choice({&p, train_call, wide, steps, batch}, threads);
                 run.threads = choice.threads();
-                backend(wide).train(p, run, pointer(gradient.first), losses.data());
+                backend_for(p, wide, run.batch).train(p, run, pointer(gradient.first), losses.data());
             }
             return losses;
         });
@@ -263,6 +274,12 @@ NB_MODULE(_native, m) {
           [](bool wide, Address out, int steps, int batch, int size, std::uint64_t seed, std::uint64_t counter, double scale) {
               backend(wide).draw_normal(reinterpret_cast<void*>(out), steps, batch, size, seed, counter, scale);
           });
+    m.def("draw_numbers", [](bool wide, Address out, std::size_t count, int threads, std::uint64_t seed, double scale) {
+        if (!out && count) throw std::invalid_argument("there is no memory for random numbers");
+        nb::gil_scoped_release release;
+        const ThreadChoice choice({nullptr, draw_call, wide, std::int64_t(count), 0}, std::max(1, threads));
+        backend(wide).draw_numbers(pointer(out), count, choice.threads(), seed, scale);
+    });
     m.def("draw_bernoulli",
           [](bool wide, Address out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability) {
               backend(wide).draw_bernoulli(reinterpret_cast<void*>(out), steps, batch, seed, counter, probability);

@@ -94,22 +94,35 @@ template <class Real> constexpr std::size_t packed_size(int columns, int inner) 
     return std::size_t((columns + tile_columns<Real> - 1) / tile_columns<Real>) * tile_columns<Real> * inner;
 }
 
+// A right side, or two side by side: the second begins at the column `split`
+template <class Real> struct Right {
+    Matrix<Real> first, second;
+    int split;
+    Right(const Matrix<Real>& only) : first(only), second(only), split(std::numeric_limits<int>::max()) {}
+    Right(const Matrix<Real>& a, int columns, const Matrix<Real>& b) : first(a), second(b), split(columns) {}
+    Right from_row(std::ptrdiff_t r) const { return {first.from_row(r), split, second.from_row(r)}; }
+    bool operator==(const Right& other) const { return first == other.first && second == other.second && split == other.split; }
+    Matrix<Real> from_column(int c) const { return c < split ? first.from_column(c) : second.from_column(c - split); }
+};
+
 // Lay out a right side [inner, columns] in panels
-template <class Real> static void pack_right(const Matrix<const Real>& right, int inner, int columns, Real* packed) {
+template <class Real> static void pack_right(const Right<const Real>& right, int inner, int columns, Real* packed) {
     constexpr int N = tile_columns<Real>, at_once = 8;
     for (int c = 0; c < columns; c += N, packed += std::size_t(inner) * N) {
         const int count = std::min(N, columns - c);
-        const Real* from = right.data + c * right.column;
-        if (right.column == 1 && count == N) {
-            for (int k = 0; k < inner; ++k) std::memcpy(packed + std::size_t(k) * N, from + k * right.row, N * sizeof(Real));
+        const Matrix<const Real> from = right.from_column(c);
+        const bool mixed = c < right.split && c + count > right.split;
+        if (from.column == 1 && count == N && !mixed) {
+            for (int k = 0; k < inner; ++k) std::memcpy(packed + std::size_t(k) * N, from.data + k * from.row, N * sizeof(Real));
             continue;
         }
         // some rows at a time, so that what is read and what is written stays in the cache
         for (int k0 = 0; k0 < inner; k0 += at_once) {
             const int last = std::min(inner, k0 + at_once);
-            for (int n = 0; n < N; ++n)
-                for (int k = k0; k < last; ++k)
-                    packed[std::size_t(k) * N + n] = n < count ? from[k * right.row + n * right.column] : Real(0);
+            for (int n = 0; n < N; ++n) {
+                const Matrix<const Real> column = right.from_column(c + n);
+                for (int k = k0; k < last; ++k) packed[std::size_t(k) * N + n] = n < count ? column.data[k * column.row] : Real(0);
+            }
         }
     }
 }
@@ -120,6 +133,10 @@ template <class Real> static void pack_left(const Matrix<const Real>& left, int 
     for (int r = 0; r < rows; r += M) {
         const int count = std::min(M, rows - r);
         const Real* from = left.data + r * left.row;
+        if (left.row == 1 && count == M) {
+            for (int k = 0; k < inner; ++k, packed += M) std::memcpy(packed, from + k * left.column, M * sizeof(Real));
+            continue;
+        }
         for (int k = 0; k < inner; ++k, packed += count)
             for (int m = 0; m < count; ++m) packed[m] = from[m * left.row + k * left.column];
     }
@@ -129,7 +146,8 @@ template <class Real> static void pack_left(const Matrix<const Real>& left, int 
 // out[rows, columns] = start + sum over terms of left[rows, inner] · right[inner, columns]
 template <class Real> struct Product {
     struct Term {
-        Matrix<const Real> left, right;
+        Matrix<const Real> left;
+        Right<const Real> right;
         int inner;
         const Real* packed = nullptr;  // the right side
     };
@@ -141,18 +159,20 @@ template <class Real> struct Product {
     const Real* bias = nullptr;
 
     static constexpr int inner_block = 256;
-    // rows of a block: enough of them that weights are used often once they were fetched, few enough that threads share the work
-    int row_block() const {
+    // rows of a block: enough of them that weights are used often once they were fetched, few enough that threads share the
+    // work. The order in which numbers are added up does not depend on it.
+    int row_block(int threads) const {
         constexpr int M = tile_rows<Real>;
-        const int eighth = (rows / 8 + M - 1) / M * M;
-        return std::max(2 * M, std::min(16 * M, eighth));
+        if (threads <= 1) return 16 * M;
+        const int share = (rows / (4 * threads) + M - 1) / M * M;
+        return std::max(2 * M, std::min(16 * M, share));
     }
-    int blocks() const { return (rows + row_block() - 1) / row_block(); }
+    int blocks(int threads) const { return (rows + row_block(threads) - 1) / row_block(threads); }
 
-    void compute(int block) const {
+    void compute(int block, int threads) const {
         constexpr int M = tile_rows<Real>, N = tile_columns<Real>;
         static thread_local Scratch<Real> scratch;
-        const int r0 = block * row_block(), height = std::min(row_block(), rows - r0);
+        const int r0 = block * row_block(threads), height = std::min(row_block(threads), rows - r0);
         Real* to = out + r0 * out_row;
         Start begin = start;
         for (const Term& term : terms) {
@@ -186,7 +206,7 @@ template <class Real> static void compute_all(std::vector<Product<Real>> product
     using Term = typename Product<Real>::Term;
     // right sides are packed once, block by block of their inner dimension, also if several products share them
     struct Packed {
-        Matrix<const Real> right;
+        Right<const Real> right;
         int inner, columns;
         std::size_t offset;
     };
@@ -205,8 +225,8 @@ template <class Real> static void compute_all(std::vector<Product<Real>> product
             }
             uses.push_back({&term, k});
         }
-    Scratch<Real> memory;
-    Real* base = memory.get(size);
+    const Memory memory(size * sizeof(Real));
+    Real* base = static_cast<Real*>(memory.data);
     std::vector<std::pair<const Packed*, int>> parts;
     for (const Packed& p : packed)
         for (int k0 = 0; k0 < p.inner; k0 += Product<Real>::inner_block) parts.push_back({&p, k0});
@@ -219,7 +239,23 @@ template <class Real> static void compute_all(std::vector<Product<Real>> product
     for (auto& [term, k] : uses) term->packed = base + packed[k].offset;
     std::vector<std::pair<const Product<Real>*, int>> blocks;
     for (const Product<Real>& product : products)
-        for (int block = 0; block < product.blocks(); ++block) blocks.push_back({&product, block});
-    auto compute = [&](int k) { blocks[k].first->compute(blocks[k].second); };
+        for (int block = 0; block < product.blocks(threads); ++block) blocks.push_back({&product, block});
+    auto compute = [&](int k) { blocks[k].first->compute(blocks[k].second, threads); };
     in_parallel(int(blocks.size()), threads, compute);
+}
+
+// The same for products of one term with a long inner dimension: stretch by stretch, so that what was laid out is still in the
+// cache when it is used
+template <class Real> static void compute_tall(const std::vector<Product<Real>>& products, int threads) {
+    const int stretch = (threads > 1 ? 4 : 1) * Product<Real>::inner_block,
+              inner = products.empty() ? 0 : products[0].terms[0].inner;
+    for (int k = 0; k < inner; k += stretch) {
+        std::vector<Product<Real>> parts = products;
+        for (Product<Real>& part : parts) {
+            auto& term = part.terms[0];
+            term = {term.left.from_column(k), term.right.from_row(k), std::min(stretch, inner - k)};
+            if (k > 0) part.start = Start::itself;
+        }
+        compute_all<Real>(std::move(parts), threads);
+    }
 }

@@ -1,7 +1,8 @@
-// Memory of tapes.
+// Memory of tapes and of large tensors.
 #include "program.hpp"
 
 #include <cstdlib>
+#include <deque>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -12,7 +13,8 @@ namespace gatel0rd {
 
 namespace {
 
-// Memory of tapes that are no longer used: large blocks are expensive to get from the system, page by page
+// Memory that is no longer used: large blocks are expensive to get from the system, page by page. Very large ones are given
+// back: what is computed with them takes much longer than the pages.
 class MemoryPool {
   public:
     void* take(std::size_t wanted, std::size_t& bytes) {
@@ -28,10 +30,11 @@ class MemoryPool {
         return nullptr;
     }
     void keep(void* memory, std::size_t bytes) {
+        if (bytes > most / 2) return std::free(memory);
         std::lock_guard<std::mutex> lock(mutex_);
         kept_.emplace_back(bytes, memory);
         total_ += bytes;
-        while (kept_.size() > 4 || total_ > most) {
+        while (kept_.size() > 32 || total_ > most) {
             total_ -= kept_.front().first;
             std::free(kept_.front().second);
             kept_.erase(kept_.begin());
@@ -43,9 +46,9 @@ class MemoryPool {
     void unlock() { mutex_.unlock(); }
 
   private:
-    static constexpr std::size_t most = std::size_t(256) << 20;
+    static constexpr std::size_t most = std::size_t(64) << 20;
     std::mutex mutex_;
-    std::vector<std::pair<std::size_t, void*>> kept_;
+    std::deque<std::pair<std::size_t, void*>> kept_;  // the oldest first
     std::size_t total_ = 0;
 };
 
@@ -58,19 +61,19 @@ MemoryPool& memory_pool() {
 
 }  // namespace
 
-Tape::~Tape() {
-    if (memory) memory_pool().keep(memory, bytes);
+Memory::~Memory() {
+    if (data) memory_pool().keep(data, bytes);
 }
 
-void Tape::reserve(std::size_t wanted) {
+void Memory::reserve(std::size_t wanted) {
     if (wanted <= bytes) return;
-    if (memory) memory_pool().keep(memory, bytes);
+    if (data) memory_pool().keep(data, bytes);
     bytes = 0;
-    memory = memory_pool().take(wanted, bytes);
-    if (memory) return;
+    data = memory_pool().take(wanted, bytes);
+    if (data) return;
     const std::size_t rounded = (wanted + 63) / 64 * 64;
-    memory = std::aligned_alloc(64, rounded);
-    if (!memory) throw std::bad_alloc();
+    data = std::aligned_alloc(64, rounded);
+    if (!data) throw std::bad_alloc();
     bytes = rounded;
 }
 

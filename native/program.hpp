@@ -143,19 +143,25 @@ struct Gradients {
     void* parameters = nullptr;                // flat, wanted
 };
 
-// Memory of a forward pass that its backward pass reads, in blocks of lanes.
+// Memory that comes from a pool and goes back to it
+struct Memory {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    Memory() = default;
+    explicit Memory(std::size_t wanted) { reserve(wanted); }
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+    ~Memory();
+    void reserve(std::size_t wanted);
+};
+
+// What a forward pass leaves for its backward pass, in blocks of lanes
 struct Backend;
 struct Tape {
     const Backend* backend = nullptr;  // that wrote it, in its own layout
     const Program* program = nullptr;
     int steps = 0, batch = 0;
-    void* memory = nullptr;
-    std::size_t bytes = 0;
-    Tape() = default;
-    Tape(const Tape&) = delete;
-    Tape& operator=(const Tape&) = delete;
-    ~Tape();
-    void reserve(std::size_t wanted);
+    Memory memory;
 };
 
 // A gated layer over time: project, recur, read out. Everything that does not depend on the state is computed for all time
@@ -210,6 +216,7 @@ struct Backend {
                    double beta2, double epsilon, double clip, std::int64_t step);
     // what normal and bernoulli give for one value: [T, B, size]
     void (*draw_normal)(void* out, int steps, int batch, int size, std::uint64_t seed, std::uint64_t counter, double scale);
+    void (*draw_numbers)(void* out, std::size_t count, int threads, std::uint64_t seed, double scale);  // of no program
     void (*draw_bernoulli)(void* out, int steps, int batch, std::uint64_t seed, std::uint64_t counter, double probability);
     void (*activate)(int act, const void* in, void* out, std::size_t count);
     void (*layer_forward)(const Layer&);
@@ -221,6 +228,7 @@ const Backend& backend_baseline(bool wide);
 const Backend& backend_avx2(bool wide);
 const Backend& backend_avx2_narrow(bool wide);  // only for programs that draw no random numbers
 const Backend& backend_avx512(bool wide);
+const Backend& backend_avx512_broad(bool wide);  // rows of two vectors
 #endif
 
 }  // namespace gatel0rd

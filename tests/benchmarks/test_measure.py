@@ -12,6 +12,7 @@ import pytest
 from benchmarks import measure
 from benchmarks.__main__ import GROUPS, main
 from benchmarks.measure import Comparison, Row, choose, describe_machine, read_results, write_results
+from gatel0rd.engine import native
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +43,7 @@ def test_rows_say_what_was_compared_and_how_fast(tmp_path, capsys, one_turn_each
         ("layer/gatel0rd-8", peer, threads) for threads in (1, 2) for peer in ("nn.GRU", "nn.LSTM")
     ]
     for row in found["rows"]:
-        assert set(row) == {"name", "threads", "ours_ms", "peer", "peer_ms", "ratio"}
+        assert set(row) == {"name", "threads", "ours_ms", "peer", "peer_ms", "ratio", "instruction_set"}
         assert (row["ours_ms"], row["peer_ms"], row["ratio"]) == (2.0, 7.0, 3.5)
     assert found["machine"] == describe_machine()
     assert (tmp_path / "rows.png").read_bytes()[:4] == b"\x89PNG"
@@ -100,13 +101,20 @@ def test_results_are_read_as_they_were_written(tmp_path):
     assert [row.ratio for row in found.rows] == [3.5, 0.5]
 
 
-def test_the_committed_results_are_read():
-    """They were written as a list without the machine."""
-    path = ROOT / "benchmarks" / "latest.json"
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks" / "cpus").glob("*.json")), ids=lambda path: path.stem)
+def test_the_committed_results_are_read(path):
     found, plain = read_results(path), json.loads(path.read_text())
-    plain = plain if isinstance(plain, list) else plain["rows"]
-    assert len(found.rows) == len(plain) > 50
+    assert len(found.rows) == len(plain["rows"]) > 50 and found.machine["processor"]
     known = {group.name for group in GROUPS}
-    for row, written in zip(found.rows, plain, strict=True):
+    for row, written in zip(found.rows, plain["rows"], strict=True):
         assert row.ratio == pytest.approx(written["ratio"], rel=0.01, abs=0.001)
-        assert row.name.partition("/")[0] in known
+        assert row.name.partition("/")[0] in known and row.instruction_set in native.INSTRUCTION_SETS
+
+
+def test_an_instruction_set_is_measured_in_a_process_of_its_own(tmp_path, capfd):
+    used = native.module().available()[0]
+    main(only="threads/layer-8", isa=used, json=tmp_path / "rows.json")
+    found = read_results(tmp_path / "rows.json")
+    assert [row.instruction_set for row in found.rows] == [used] * len(found.rows) and found.rows
+    with pytest.raises(ValueError, match="is 'mmx'; expected one of"):
+        main(only="threads/layer-8", isa="mmx")

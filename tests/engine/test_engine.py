@@ -16,7 +16,7 @@ from shapes import INPUT, OUTPUT, B, H, T
 from gatel0rd import GateL0RD, WorldModel, engine
 from gatel0rd.engine import EngineUnavailableError, SlowPathWarning, native
 from gatel0rd.engine.builder import ProgramBuilder
-from gatel0rd.engine.optimizer import draw_feed, draw_noise
+from gatel0rd.engine.random import draw_feed, draw_noise
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn import cells
 from gatel0rd.nn.cells import build_cell

@@ -103,6 +103,23 @@ def test_free_run_equals_rollout_from_its_first_state():
     assert not torch.equal(later.predictions[4:], forced.predictions[4:])
 
 
+@pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("engine", ["auto", "torch"])
+@pytest.mark.parametrize("name", CELLS)
+def test_prepared_predictions_are_those_of_a_rollout(name, engine):
+    model = make(name).train()
+    model.engine = engine
+    observations, actions = sequences()
+    state = model.initial(observations, actions)
+    predictions = model.prepare_predictions()(state, observations[0], actions)
+    torch.testing.assert_close(
+        predictions, model.rollout(state, observations[0], actions).predictions, rtol=0, atol=1e-12
+    )
+    assert predictions.transpose(0, 1).is_contiguous() and not predictions.requires_grad and model.training
+    with pytest.raises(ValueError, match=r"actions have shape \(1, 5, 1\); expected \(T, B, 2\)"):
+        model.prepare_predictions()(state, observations[0], actions[..., :1])
+
+
 def test_rollout_goes_on_from_a_state_in_the_middle():
     model = make("lstm")
     observations, actions = sequences()

@@ -14,6 +14,7 @@ from gatel0rd.nn.config import CellConfig
 from gatel0rd.planning import ICEMConfig
 from gatel0rd.planning.foresight import LearnedForesight, TrueForesight
 from gatel0rd.planning.mpc import control
+from gatel0rd.planning.tasks import distances
 from gatel0rd.worlds.robot_remote_control import env as rooms
 from gatel0rd.worlds.robot_remote_control.task import RemoteControl
 from gatel0rd.worlds.shepherd.env import Shepherd
@@ -63,6 +64,46 @@ def test_futures_in_parts_are_the_same_futures(monkeypatch):
     whole = foresight.predict(candidates)
     monkeypatch.setattr("gatel0rd.planning.foresight.FUTURES_AT_ONCE", 5)
     np.testing.assert_allclose(foresight.predict(candidates), whole, atol=1e-6)
+
+
+def test_futures_do_not_depend_on_how_sequences_lie_in_memory():
+    model = WorldModel(WorldModelConfig(observation_size=3, action_size=2))
+    foresight = LearnedForesight(model)
+    generator = np.random.default_rng(0)
+    foresight.begin(generator.uniform(-1, 1, (E, 3)))
+    foresight.advance(generator.uniform(-1, 1, (E, 2)), generator.uniform(-1, 1, (E, 3)))
+    candidates = generator.uniform(-1, 1, (E, N, T, 2))
+    expected = foresight.predict(candidates)
+    time_last = np.ascontiguousarray(candidates.swapaxes(2, 3)).swapaxes(2, 3)
+    read_only = np.broadcast_to(candidates[:, :1], (E, N, T, 2))
+    backwards = np.ascontiguousarray(candidates[:, ::-1])[:, ::-1]
+    np.testing.assert_array_equal(foresight.predict(time_last), expected)
+    np.testing.assert_array_equal(foresight.predict(backwards), expected)
+    np.testing.assert_array_equal(foresight.predict(read_only), expected[:, :1].repeat(N, axis=1))
+    assert model.training
+
+
+def test_futures_follow_weights_that_are_replaced_between_steps():
+    foresight = LearnedForesight(WorldModel(WorldModelConfig(observation_size=3, action_size=2)))
+    generator = np.random.default_rng(0)
+    seen, taken = generator.uniform(-1, 1, (E, 3)), generator.uniform(-1, 1, (E, 2))
+    candidates = generator.uniform(-1, 1, (E, N, T, 2))
+    foresight.begin(seen)
+    foresight.advance(taken, seen)
+    before = foresight.predict(candidates)
+    for parameter in foresight.model.post.parameters():
+        parameter.data = torch.zeros_like(parameter)
+    foresight.advance(taken, seen)
+    after = foresight.predict(candidates)
+    assert not np.allclose(before, after)
+    np.testing.assert_array_equal(after, np.broadcast_to(seen.astype(np.float32)[:, None, None], after.shape))
+
+
+def test_distances_are_lengths_of_differences():
+    generator = np.random.default_rng(0)
+    points, others = generator.normal(size=(5, 3, 2)), generator.normal(size=(3, 2))
+    np.testing.assert_allclose(distances(points, others), np.linalg.norm(points - others, axis=-1), rtol=1e-14)
+    assert distances(points.astype(np.float32), others).dtype == np.float32
 
 
 def solved(task, episodes, seed):

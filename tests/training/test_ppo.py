@@ -154,6 +154,20 @@ def test_one_step_is_the_first_of_many_to_the_bit(cell):
 
 
 @pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("cell", CELLS)
+def test_few_environments_are_computed_as_among_many_to_the_bit(cell):
+    made = agent(cell)
+    generator = torch.Generator().manual_seed(0)
+    observations = torch.randn(6, 21, 5, generator=generator)
+    starts = torch.rand(6, 21, generator=generator) < 0.3
+    many = made(observations, made.initial_state(21), starts)
+    for count in (1, 8, 9, 16):
+        few = made(observations[:, :count], made.initial_state(count), starts[:, :count])
+        assert torch.equal(few.policy.log_probs, many.policy.log_probs[:, :count])
+        assert torch.equal(few.values, many.values[:, :count])
+
+
+@pytest.mark.usefixtures("instruction_set")
 def test_the_engine_and_pytorch_agree_on_an_agent():
     observations = torch.rand(6, 5, 5, generator=torch.Generator().manual_seed(0))
     starts = torch.zeros(6, 5, dtype=torch.bool)
@@ -225,6 +239,28 @@ def test_the_first_pass_reproduces_what_was_stored_to_the_bit(cell, noise, chunk
         assert torch.equal(output.values, batch.select(rollout.values))
         for before, after in zip(memories, rollout.memories, strict=True):
             assert torch.equal(before, after)  # refreshed by the same weights: the same memories
+
+
+@pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("cell", [*CELLS, None])
+def test_steps_straight_into_the_rollout_are_those_of_single_calls(cell, monkeypatch):
+    made = recall_agent(cell or "elman", memory=cell is not None)
+    envs = make_vector_env("gatel0rd/Recall-v0", 3)
+    found = []
+    for compiled in (True, False):
+        if not compiled:
+            monkeypatch.setattr("gatel0rd.training.ppo.rollout.compile_steps", lambda agent, noise: None)
+        generator = torch.Generator().manual_seed(1)
+        collector = RolloutCollector(made, envs, seed=0)
+        rollouts = [collector.collect(SMALL, generator) for _ in range(2)]
+        found.append((rollouts, collector, generator.get_state()))
+    (ours, first, state), (theirs, second, other_state) = found
+    assert torch.equal(state, other_state) and all(map(torch.equal, first.state, second.state))
+    for (rollout, episodes), (expected, others) in zip(ours, theirs, strict=True):
+        assert episodes == others
+        for name in ("observations", "starts", "actions", "log_probs", "values", "rewards", "next_values"):
+            assert torch.equal(getattr(rollout, name), getattr(expected, name))
+        assert all(map(torch.equal, rollout.memories, expected.memories))
 
 
 def test_fresh_noise_disturbs_the_ratios():
@@ -352,6 +388,61 @@ def test_the_gradients_by_hand_are_autograds(options):
         assert (gradient is None) == (name not in gradients)
         if gradient is not None:
             torch.testing.assert_close(gradients[name], gradient, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.usefixtures("instruction_set")
+@pytest.mark.parametrize("noise", ["kept", "none"])
+@pytest.mark.parametrize("cell", [*CELLS, None])
+def test_an_update_in_the_engine_is_the_one_of_pytorch(cell, noise):
+    config = replace(SMALL, gate_noise=noise, sparsity_weight=0.1, batch_size=24, environments=5)
+    ours, theirs = (recall_agent(cell or "elman", memory=cell is not None, engine=name) for name in ("native", "torch"))
+    rollouts = [collected(ours, config)[0] for _ in range(2)]  # an update changes a rollout's memories
+    learners = [Learner(made, config) for made in (ours, theirs)]
+    assert [learner.compiled is None for learner in learners] == [False, True]
+    terms = [
+        learner.update(rollout, torch.Generator().manual_seed(0))
+        for learner, rollout in zip(learners, rollouts, strict=True)
+    ]
+    assert terms[0] == pytest.approx(terms[1], rel=1e-4, abs=1e-6)
+    memories = zip(*(rollout.memories for rollout in rollouts), strict=True)
+    for first, second in [*memories, *zip(ours.parameters(), theirs.parameters(), strict=True)]:
+        torch.testing.assert_close(first, second, rtol=1e-3, atol=2e-5)
+
+
+def test_agents_that_a_program_does_not_describe_are_not_compiled():
+    class Own(ActorCritic):
+        def encode(self, observations):
+            return super().encode(observations) * 2
+
+    with pytest.warns(SlowPathWarning, match="Own overrides encode but not _program"):
+        assert Learner(Own(recall_agent().config), SMALL).compiled is None
+    frozen = recall_agent()
+    frozen.encoder.requires_grad_(False)
+    assert Learner(frozen, SMALL).compiled is None
+
+
+def test_gates_without_noise_can_be_trained():
+    config = replace(recall_agent().config, cell=CellConfig(name="gatel0rd", hidden_size=6, noise_std=0.0))
+    made = ActorCritic(config)
+    rollout, _ = collected(made)
+    learner = Learner(made, SMALL)
+    assert rollout.noise is None and learner.compiled is not None
+    assert np.isfinite(learner.update(rollout, torch.Generator().manual_seed(0))["value"])
+
+
+@pytest.mark.filterwarnings("ignore:.*Heads has hooks:RuntimeWarning")
+def test_hooks_that_come_later_are_called():
+    made, other = recall_agent("lstm"), recall_agent("lstm")
+    learners = [Learner(made, SMALL), Learner(other, SMALL)]
+    seen = []
+    made.heads.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs)))
+    for learner, expected in zip(learners, (True, False), strict=True):
+        rollout, _ = collected(recall_agent("lstm"))
+        learner.update(rollout, torch.Generator().manual_seed(0))
+        assert bool(seen) == expected
+        seen.clear()
+    for first, second in zip(made.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-3, atol=2e-5)
 
 
 def test_open_gates_cost():

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gatel0rd.engine import EngineUnavailableError
-from gatel0rd.engine.optimizer import draw_feed, draw_noise
+from gatel0rd.engine.random import draw_feed, draw_noise
 from gatel0rd.files import FileError, load_arrays
 from gatel0rd.models import WorldModel
 from gatel0rd.models.config import WorldModelConfig

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch import nn
@@ -311,6 +311,14 @@ class ProgramBuilder(Builder):
         self.program.outputs = [value for value in outputs if value is not None]
         self.program.finals = list(finals)
         return self.program
+
+
+def describe(make: Callable[[], Program | None]) -> Program | None:
+    """The program that ``make`` writes; None if a module is not what it describes."""
+    try:
+        return make()
+    except UnknownLayoutError:
+        return None
 
 
 def read_tanh_mlp(layers: nn.Module) -> tuple[list[nn.Linear], bool]:

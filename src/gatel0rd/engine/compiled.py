@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -88,14 +89,20 @@ class Compiled:
         parameters: Sequence[Flat],
         masks: Sequence[Flat],
         tape: Any,
+        *,
+        batch_first: bool = False,
     ) -> tuple[Tensor, ...]:
         """Outputs and final values of a run, without autograd; a tape keeps what a backward pass needs.
 
-        Parameters and masks are given by their :func:`flats`.
+        Parameters and masks are given by their :func:`flats`. ``batch_first``: outputs are [T, B, ·] all the same, but
+        contiguous once their first two dimensions are exchanged.
         """
         like = sequences[0]
         steps, batch = like.shape[:2]
-        outputs = tuple(like.new_empty(steps, batch, value.size) for value in self.program.outputs)
+        if batch_first:
+            outputs = tuple(like.new_empty(batch, steps, value.size).transpose(0, 1) for value in self.program.outputs)
+        else:
+            outputs = tuple(like.new_empty(steps, batch, value.size) for value in self.program.outputs)
         finals = tuple(like.new_empty(batch, value.size) for value in self.program.finals)
         if batch > 0:
             self.native.forward(
@@ -151,10 +158,13 @@ class Compiled:
                     parameter_gradients[k] = part.view(parameters[k].shape)
         return (*input_gradients, *parameter_gradients)
 
-    def prepare(self, root: nn.Module) -> Callable[[Sequence[Tensor], Sequence[Tensor]], Results]:
+    def prepare(
+        self, root: nn.Module, *, batch_first: bool = False
+    ) -> Callable[[Sequence[Tensor], Sequence[Tensor]], Results]:
         """:meth:`run` without gradients and without checks, for many calls while the weights stay where they are.
 
         The caller sees to it that the first call's shapes and types were checked, and that later ones are the same.
+        ``batch_first``: as of :meth:`forward`.
         """
         buffers = self.masks(root)
         tensors = [*(resolve(tensor.detach()).contiguous() for tensor in self.parameters(root)), *buffers]
@@ -162,7 +172,7 @@ class Compiled:
         count = len(self.program.outputs)
 
         def run(sequences: Sequence[Tensor], initials: Sequence[Tensor], kept: object = tensors) -> Results:
-            results = self.forward(sequences, initials, parameters, masks, None)
+            results = self.forward(sequences, initials, parameters, masks, None, batch_first=batch_first)
             return Results(results[:count], results[count:])
 
         return run
@@ -285,6 +295,15 @@ def _run_arguments(sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> t
     steps, batch = sequences[0].shape[:2]
     views = [[view_of(tensor) for tensor in tensors] for tensors in (initials, sequences)]
     return (sequences[0].dtype == torch.float64, steps, batch, torch.get_num_threads(), *views)
+
+
+def pooled_empty(*shape: int, like: Tensor) -> Tensor:
+    """An uninitialised tensor whose memory comes from the engine's pool and goes back to it.
+
+    The system hands out large blocks page by page, which takes longer than some layers compute.
+    """
+    bytes_: Tensor = native.module().pooled(math.prod(shape) * like.element_size())
+    return bytes_.view(like.dtype).view(shape)
 
 
 def flats(tensors: Iterable[Tensor | None]) -> list[Flat]:

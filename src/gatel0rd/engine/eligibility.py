@@ -77,7 +77,7 @@ def find_layout(
     if not reason:
         found = Parts()
         found.add(0, "", module)
-        reason = _reason_against_tensors([*tensors, *found.tensors], [mask for mask in masks if mask is not None])
+        reason = reason_against_tensors([*tensors, *found.tensors], [mask for mask in masks if mask is not None])
         if not reason:
             reason = reason_against_modules(found.modules, called)
             if reason and engine != "native":
@@ -132,7 +132,8 @@ def reason_against_tracing() -> str:
     return ""
 
 
-def _reason_against_tensors(tensors: Sequence[Tensor], masks: Sequence[Tensor]) -> str:
+def reason_against_tensors(tensors: Sequence[Tensor], masks: Sequence[Tensor] = ()) -> str:
+    """Why the engine does not take these tensors, and masks of any type; empty if it does."""
     transforms = torch._C._functorch.peek_interpreter_stack() is not None
     forward_mode = torch.autograd.forward_ad._current_level >= 0
     for tensor in (*tensors, *masks):

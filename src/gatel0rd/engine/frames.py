@@ -40,7 +40,7 @@ def run_frames(
         return module(frames)  # type: ignore[no-any-return]
     layout = find_layout(engine, [frames], module, called=False) if count else None
     if layout is not None:
-        compiled = cache.get_or_make(layout, lambda: _program(module), engine)
+        compiled = cache.get_or_make(layout, lambda: frame_program(module), engine)
         if compiled is not None:
             lanes = LANES if count % LANES == 0 else count
             laid_out = frames.reshape(count // lanes, lanes, module.input_size)  # [N, F] -> [N / lanes, lanes, F]
@@ -49,7 +49,8 @@ def run_frames(
     return module(frames)  # type: ignore[no-any-return]
 
 
-def _program(module: FrameModule) -> Program | None:
+def frame_program(module: FrameModule) -> Program | None:
+    """A module of frames as a program; None: only PyTorch can run it."""
     build = ProgramBuilder(module)
     outputs = module.program(build, build.read(build.sequence(module.input_size)))
     return None if outputs is None else build.finish(outputs)

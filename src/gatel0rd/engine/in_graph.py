@@ -12,8 +12,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.engine import eligibility, native
-from gatel0rd.engine.builder import UnknownLayoutError
+from gatel0rd.engine import builder, eligibility, native
 from gatel0rd.engine.operators import _program, run_program
 from gatel0rd.engine.program import Program, write_program
 
@@ -62,10 +61,7 @@ def is_only_mapped(tensors: Sequence[Tensor], module: nn.Module) -> bool:
 
 def describe(make: Callable[[], Program | None]) -> str:
     """A program as text; empty if there is none."""
-    try:
-        program = make()
-    except UnknownLayoutError:
-        return ""
+    program = builder.describe(make)
     return "" if program is None else write_program(program)
 
 

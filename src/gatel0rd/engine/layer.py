@@ -7,13 +7,14 @@ products per step stay in the loop over time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gatel0rd.engine import native
-from gatel0rd.engine.compiled import flats
+from gatel0rd.engine.compiled import flats, pooled_empty
 from gatel0rd.engine.tensors import map_batched, readable_gradient, resolve, restore
 
 KEPT = ("x", "resets", "active", "states", "before", "fresh", "gates", "recommended", "read", "read_gate", "result")
@@ -85,21 +86,22 @@ def forward_layer(
     """
     steps, batch, inputs = x.shape
     hidden, outputs = first.shape[-1], weights[4].shape[0]  # type: ignore[union-attr]
-    states = x.new_empty(steps + 1, batch, hidden)
+    empty = partial(pooled_empty, like=x)
+    states = empty(steps + 1, batch, hidden)
     states[0] = first
-    result = x.new_empty(steps, batch, outputs)
+    result = empty(steps, batch, outputs)
     tensors: dict[str, Tensor | None] = {
         "x": resolve(x).contiguous(),
         "noise": None if noise is None else resolve(noise).contiguous(),
         "resets": None if resets is None else resets.contiguous(),
         "active": None if active is None else active.contiguous(),
         "states": states,
-        "before": None if resets is None else x.new_empty(steps, batch, hidden),
-        "fresh": None if active is None else x.new_empty(steps, batch, hidden),
-        "gates": x.new_empty(steps, batch, hidden),
-        "recommended": x.new_empty(steps, batch, hidden),
-        "read": None if weights[6] is None else torch.empty_like(result),
-        "read_gate": None if weights[6] is None else torch.empty_like(result),
+        "before": None if resets is None else empty(steps, batch, hidden),
+        "fresh": None if active is None else empty(steps, batch, hidden),
+        "gates": empty(steps, batch, hidden),
+        "recommended": empty(steps, batch, hidden),
+        "read": None if weights[6] is None else empty(steps, batch, outputs),
+        "read_gate": None if weights[6] is None else empty(steps, batch, outputs),
         "result": result,
     }
     sizes = [steps, batch, inputs, hidden, outputs]

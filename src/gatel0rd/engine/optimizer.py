@@ -135,17 +135,3 @@ def flatten(parameters: Sequence[Tensor]) -> Tensor:
     for parameter, part in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
         parameter.data = part.view(parameter.shape)
     return flat
-
-
-def draw_noise(shape: tuple[int, int, int], scale: float, *, seed: int, counter: int, dtype: torch.dtype) -> Tensor:
-    """The normal numbers that a program draws for one batch, [T, B, size]."""
-    out = torch.empty(shape, dtype=dtype)
-    native.module().draw_normal(dtype == torch.float64, out.data_ptr(), *shape, seed, counter, scale)
-    return out
-
-
-def draw_feed(shape: tuple[int, int], probability: float, *, seed: int, counter: int) -> Tensor:
-    """The sampling mask that a program draws for one batch, before its first steps are set, [T, B]."""
-    out = torch.empty(shape, dtype=torch.float32)
-    native.module().draw_bernoulli(False, out.data_ptr(), *shape, seed, counter, probability)
-    return out.bool()

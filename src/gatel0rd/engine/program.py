@@ -9,6 +9,7 @@ the names below with the compiled module's when it is loaded.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -128,6 +129,15 @@ class Program:
     outputs: list[Value] = field(default_factory=list)
     finals: list[Value] = field(default_factory=list)
     loss_slots: int = 0
+
+    def pays(self, batch_size: int) -> bool:
+        """Whether a program of these sizes is faster than PyTorch's products, step by step.
+
+        Weights that do not stay in the cache are fetched for every block of the batch; from some 500 x 500 on and with
+        many blocks, large products are faster (measured on one core: 0.8 to 1.0 times as fast at 512 and 1024).
+        """
+        largest = max((math.prod(shape) for shape in self.shapes), default=0)
+        return batch_size < 64 or largest < 512 * 512
 
 
 def write_program(program: Program) -> str:

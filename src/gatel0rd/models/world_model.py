@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -33,6 +34,10 @@ class Rollout(NamedTuple):
     latents: Tensor
     gates: Tensor | None
     state: State
+
+
+Predict = Callable[[State, Tensor, Tensor], Tensor]
+"""State, last observation [B, O] and actions [T, B, A] -> predictions [T, B, O]."""
 
 
 class WorldModel(DescribedModule):
@@ -124,6 +129,40 @@ class WorldModel(DescribedModule):
         """
         self._check(observation.unsqueeze(0), actions[:1])
         return self._run(state, observation, None, actions, None, None)
+
+    def prepare_predictions(self) -> Predict:
+        """:meth:`rollout` for many calls with the same weights, for its predictions only: all is looked up in advance.
+
+        They are those of evaluation mode, without gradients, and contiguous once time and batch are exchanged.
+        """
+
+        def predict(state: State, observation: Tensor, actions: Tensor) -> Tensor:
+            with without_training(self):
+                predictions = self.rollout(state, observation, actions).predictions
+            return predictions.transpose(0, 1).contiguous().transpose(0, 1)
+
+        layout = find_layout(self.engine, [], self)
+        if layout is None:
+            return predict
+        with without_training(self):
+            compiled = self._programs.get_or_make(
+                ("predictions", layout, self.config, self.core.program_key()),
+                lambda: rollout_program(
+                    self, from_inputs=False, real=False, feed=False, noise=False, only_predictions=True
+                ),
+                self.engine,
+            )
+        if compiled is None:
+            return predict
+        run, check = compiled.prepare(self, batch_first=True), compiled.check
+
+        def predict_compiled(state: State, observation: Tensor, actions: Tensor) -> Tensor:
+            self._check(observation.unsqueeze(0), actions[:1])
+            initials = [*state, observation]
+            check([actions], initials)
+            return run([actions], initials).outputs[0]
+
+        return predict_compiled
 
     def forward(
         self, observations: Tensor, actions: Tensor, feed: Tensor | None = None, noise: Tensor | None = None
@@ -229,6 +268,20 @@ class WorldModel(DescribedModule):
                 f"observations have (T, B) = {tuple(observations.shape[:2])} and actions "
                 f"{tuple(actions.shape[:2])}; expected the same"
             )
+
+
+@contextmanager
+def without_training(model: WorldModel) -> Iterator[None]:
+    """Use a model in evaluation mode and without gradients, and leave it in the mode it was in."""
+    was_training = model.training
+    if was_training:
+        model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if was_training:
+            model.train()
 
 
 @in_graph.decide_once

@@ -73,10 +73,13 @@ class WorldProgramBuilder(ProgramBuilder):
         return step, prediction
 
 
-def rollout_program(model: WorldModel, *, from_inputs: bool, real: bool, feed: bool, noise: bool) -> Program | None:
+def rollout_program(
+    model: WorldModel, *, from_inputs: bool, real: bool, feed: bool, noise: bool, only_predictions: bool = False
+) -> Program | None:
     """The closed loop; outputs are predictions, latents and (if there are any) gates, finals the states.
 
-    Sequences: actions, then observations, feed mask and noise as far as they are used.
+    Sequences: actions, then observations, feed mask and noise as far as they are used. ``only_predictions``: there are
+    no other outputs, and no finals.
     """
     build = WorldProgramBuilder(model, real=real)
     action = build.read(build.actions)
@@ -88,6 +91,8 @@ def rollout_program(model: WorldModel, *, from_inputs: bool, real: bool, feed: b
     if result is None:
         return None
     step, prediction = result
+    if only_predictions:
+        return build.finish([prediction])
     return build.finish([prediction, model.core.latents_program(build, step.state), step.gates], step.state)
 
 

@@ -109,7 +109,7 @@ def unroll(
         use = (noise is not None, resets is not None, active is not None)
         cache = ProgramCache() if cache is None else cache
         compiled = cache.get_or_make((use, layout, cell.program_key()), lambda: cell_program(cell, *use), engine)
-        if compiled is not None:
+        if compiled is not None and (engine == "native" or compiled.program.pays(x.shape[1])):
             masks = [mask.to(x.dtype).unsqueeze(-1) for mask in (resets, active) if mask is not None]
             sequences = [x, *([] if noise is None else [noise]), *masks]
             outputs, finals = compiled.run(cell, sequences, list(start))

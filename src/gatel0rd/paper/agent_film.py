@@ -60,7 +60,7 @@ def film_agent(
         pictures.append((fitted(env.render()), view_of(env)))
         latents.append(None if output.latents is None else output.latents[0, 0].numpy())
         gates.append(None if output.gates is None else output.gates[0, 0].numpy() > 0)
-        seen, reward, terminated, truncated, _ = env.step(clip_actions(chosen[0], env.action_space)[0])
+        seen, reward, terminated, truncated, _ = env.step(clip_actions(chosen[0].numpy(), env.action_space)[0])
         total += float(reward)
         over = terminated or truncated
     pictures.append((fitted(env.render()), view_of(env)))

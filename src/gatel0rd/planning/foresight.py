@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gatel0rd.models import WorldModel
+from gatel0rd.models.world_model import Predict, without_training
 from gatel0rd.nn.cells import State
 from gatel0rd.planning.noise import Array
 from gatel0rd.planning.tasks import ControlTask
@@ -65,20 +64,6 @@ class TrueForesight:
         pass
 
 
-@contextmanager
-def without_training(model: WorldModel) -> Iterator[None]:
-    """Use a model in evaluation mode and without gradients, and leave it in the mode it was in."""
-    was_training = model.training
-    if was_training:
-        model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        if was_training:
-            model.train()
-
-
 class LearnedForesight:
     """A world model that is fed with what is really seen, and carries its memory along.
 
@@ -96,35 +81,45 @@ class LearnedForesight:
         self.taken: list[Tensor] = []
         self.state: State | None = None  # after all inputs that are complete
         self.gates: Tensor | None = None  # at the last of them, [E, G]
+        self._predict: Predict | None = None  # for all futures that are asked for before the next step
 
     def ready(self) -> bool:
         return self.state is not None or len(self.seen) >= self.needed
 
     def predict(self, sequences: Array) -> Array:
         episodes, count, steps, size = sequences.shape
-        actions = _tensor(sequences.reshape(episodes * count, steps, size)).transpose(0, 1)  # -> [T, E·N, A]
+        # the order in memory stays what it is, as the engine reads any
+        actions = torch.from_numpy(np.array(sequences, dtype=np.float32, order="K"))
+        actions = actions.reshape(episodes * count, steps, size).transpose(0, 1)  # -> [T, E·N, A]
         parts = []
         for first in range(0, episodes * count, FUTURES_AT_ONCE):
-            index = torch.arange(first, min(first + FUTURES_AT_ONCE, episodes * count))
-            with without_training(self.model):
-                parts.append(self._futures(actions[:, index].contiguous(), index // count))
-        predictions = torch.cat(parts, dim=1).transpose(0, 1)  # -> [E·N, T, O]
+            last = min(first + FUTURES_AT_ONCE, episodes * count)
+            episode = torch.arange(first, last) // count if episodes > 1 else None
+            parts.append(self._futures(actions[:, first:last], episode))
+        predictions = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).transpose(0, 1)  # -> [E·N, T, O]
         return predictions.reshape(episodes, count, steps, -1).numpy()
 
-    def _futures(self, actions: Tensor, episode: Tensor) -> Tensor:
-        """Predictions [T, B, O] for candidates [T, B, A] of the given episodes [B]."""
+    def _futures(self, actions: Tensor, episode: Tensor | None) -> Tensor:
+        """Predictions [T, B, O] for candidates [T, B, A] of the given episodes [B]; None: of the only one."""
+
+        def repeat(tensor: Tensor) -> Tensor:
+            return tensor.expand(actions.shape[1], -1) if episode is None else tensor[episode]
+
         if self.state is not None:
-            state = tuple(part[episode] for part in self.state)
-            return self.model.rollout(state, self.seen[-1][episode], actions).predictions
+            if self._predict is None:
+                self._predict = self.model.prepare_predictions()
+            return self._predict(tuple(map(repeat, self.state)), repeat(self.seen[-1]), actions)
         before = self.needed - 1
         if before:
-            actions = torch.cat([torch.stack(self.taken)[:, episode], actions])
-        real = torch.stack(self.seen)[:, episode]
+            actions = torch.cat([torch.stack([repeat(taken) for taken in self.taken]), actions])
+        real = torch.stack([repeat(seen) for seen in self.seen])
         observations = torch.cat([real, real[-1:].expand(len(actions) - self.needed, -1, -1)])  # the rest is not fed
-        return self.model.free_run(observations, actions).predictions[before:]
+        with without_training(self.model):
+            return self.model.free_run(observations, actions).predictions[before:]
 
     def advance(self, actions: Array, observations: Array) -> None:
         self.taken.append(_tensor(actions))
+        self._predict = None
         with without_training(self.model):
             if self.state is not None:
                 rollout = self.model.rollout(self.state, self.seen[-1], self.taken[-1].unsqueeze(0))
@@ -139,6 +134,7 @@ class LearnedForesight:
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         chosen = torch.from_numpy(rows)
+        self._predict = None
         self.seen = [observations[chosen] for observations in self.seen]
         self.taken = [actions[chosen] for actions in self.taken]
         self.state = None if self.state is None else tuple(part[chosen] for part in self.state)

@@ -164,21 +164,21 @@ class ICEM:
         self.elites = self._shifted_elites()
         self.mean = self.mean if start is None else start.copy()
         for iteration, count in enumerate(counts):
-            samples = self._sample(count)
-            if config.try_mean and iteration == len(counts) - 1:
-                samples[:, 0] = self.mean
             if iteration == 0:
                 others = [self.elites] if suggestions is None else [self.elites, suggestions]
-                samples = np.concatenate([samples, *others], axis=1)  # elites' costs are of a step ago
+            else:
+                others = [self.elites[:, : config.kept if config.keep_elites else 0]]
+            samples = self._sample(count, others)
+            if config.try_mean and iteration == len(counts) - 1:
+                samples[:, 0] = self.mean
+            if iteration == 0:  # with the last step's elites, whose costs are of a step ago
                 costs = self._evaluate(objective, samples)
             else:
-                costs = self._evaluate(objective, samples)
-                kept = config.kept if config.keep_elites else 0
-                samples = np.concatenate([samples, self.elites[:, :kept]], axis=1)
-                costs = np.concatenate([costs, self.elite_costs[:, :kept]], axis=1)
+                kept_costs = self.elite_costs[:, : others[0].shape[1]]
+                costs = np.concatenate([self._evaluate(objective, samples[:, :count]), kept_costs], axis=1)
             order = np.argsort(costs, axis=1, kind="stable")[:, : config.elites]
-            self.elites = np.take_along_axis(samples, order[:, :, None, None], axis=1)
-            self.elite_costs = np.take_along_axis(costs, order, axis=1)
+            episodes = np.arange(len(order))[:, None]
+            self.elites, self.elite_costs = samples[episodes, order], costs[episodes, order]
             self._fit()
         self.planned = self.elites[:, 0] if config.execute_best else self.mean
         action: Array = self.planned[:, 0].copy()
@@ -200,14 +200,25 @@ class ICEM:
         half = (self.high - self.low) / 2 * self.config.initial_std
         return np.broadcast_to(half, (len(self.generators), self.config.horizon, len(self.low))).copy()
 
-    def _sample(self, count: int) -> Array:
-        """Fresh action sequences [E, count, T, A]."""
-        shape = (count, len(self.low), self.config.horizon)
-        drawn = [colored_noise(self.config.noise_exponent, shape, generator) for generator in self.generators]
-        samples = np.stack(drawn).swapaxes(2, 3)  # [E, N, A, T] -> [E, N, T, A]
-        samples *= self.std[:, None]
-        samples += self.mean[:, None]
-        return np.clip(samples, self.low, self.high, out=samples)
+    def _sample(self, count: int, others: Sequence[Array] = ()) -> Array:
+        """Fresh action sequences, then the others [E, ·, T, A].
+
+        Shape: [E, count + others, T, A]; in memory time is last, as the noise is drawn.
+        """
+        horizon, size = self.config.horizon, len(self.low)
+        total = count + sum(other.shape[1] for other in others)
+        samples = np.empty((len(self.generators), total, size, horizon))
+        std, mean = (np.ascontiguousarray(array.swapaxes(1, 2)) for array in (self.std, self.mean))  # [E, A, T]
+        fresh = samples[:, :count]
+        for episode, generator in enumerate(self.generators):
+            noise = colored_noise(self.config.noise_exponent, (count, size, horizon), generator)
+            np.multiply(noise, std[episode], out=fresh[episode])
+        fresh += mean[:, None]
+        np.clip(fresh, self.low[:, None], self.high[:, None], out=fresh)
+        result = samples.swapaxes(2, 3)
+        if others:
+            np.concatenate(others, axis=1, out=result[:, count:])
+        return result
 
     def _shifted_elites(self) -> Array:
         """Some elites of the last step, one step later; their last action is drawn afresh. [E, kept, T, A]."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,14 +26,23 @@ def colored_noise(exponent: float, shape: tuple[int, ...], generator: np.random.
         raise ValueError(f"exponent is {exponent}; expected a finite number of at least 0")
     if steps == 1:
         return generator.normal(size=shape)
-    frequency = np.fft.rfftfreq(steps)
-    scale = np.maximum(frequency, 1 / steps) ** (-exponent / 2)
+    scales = _scales(exponent, steps)
+    spectrum = np.empty((*rest, scales.shape[-1]), dtype=np.complex128)
+    for part, scale in zip((spectrum.real, spectrum.imag), scales, strict=True):
+        np.multiply(generator.standard_normal(spectrum.shape), scale, out=part)
+    noise: Array = np.fft.irfft(spectrum, n=steps, axis=-1)
+    return noise
+
+
+@cache
+def _scales(exponent: float, steps: int) -> Array:
+    """Standard deviations of the spectrum's real and imaginary parts, [2, T // 2 + 1]."""
+    scale = np.maximum(np.fft.rfftfreq(steps), 1 / steps) ** (-exponent / 2)
     weight = scale[1:].copy()
     weight[-1] *= (1 + steps % 2) / 2  # with an even number of steps the highest frequency has no partner
-    std = 2 * np.sqrt(np.sum(weight**2)) / steps
-    real, imaginary = (generator.standard_normal((*rest, len(frequency))) * scale for _ in range(2))
+    scale /= 2 * np.sqrt(np.sum(weight**2)) / steps
+    scales = np.stack([scale, scale])
     for lone in (0, -1) if steps % 2 == 0 else (0,):  # these are real, and carry the variance of both parts
-        imaginary[..., lone] = 0
-        real[..., lone] *= np.sqrt(2)
-    noise: Array = np.fft.irfft(real + 1j * imaginary, n=steps, axis=-1) / std
-    return noise
+        scales[:, lone] *= np.sqrt(2), 0
+    scales.flags.writeable = False
+    return scales

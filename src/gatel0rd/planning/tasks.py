@@ -69,8 +69,14 @@ class ControlTask(ABC):
         """The cost of (predicted) futures, summed over the horizon. Shape: [..., T, O], [..., T, A] -> [...]."""
 
 
-def lengths(vectors: Array) -> Array:
-    """Lengths of vectors in the plane, [..., 2] -> [...]: several times as fast as ``np.linalg.norm``."""
-    x, y = vectors[..., 0], vectors[..., 1]
-    result: Array = np.sqrt(x * x + y * y)
+def distances(points: Array, others: Array) -> Array:
+    """Distances of points in the plane from others, [..., 2] each -> [...], in the precision of the points.
+
+    Component by component, which takes a fraction of the time of ``np.linalg.norm``.
+    """
+    x, y = (points[..., k] - others[..., k].astype(points.dtype) for k in range(2))
+    x *= x
+    y *= y
+    x += y
+    result: Array = np.sqrt(x, out=x)
     return result

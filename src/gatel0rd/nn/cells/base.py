@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gatel0rd.engine.builder import Builder, ProgramModule
 from gatel0rd.engine.program import Value
+from gatel0rd.engine.random import sample_normal
 
 State = tuple[Tensor, ...]
 """A cell's state: tensors with the batch first. Cells with more than one tensor use a NamedTuple."""
@@ -111,4 +112,4 @@ class Cell(ProgramModule):
         if self.noise_size == 0 or self.noise_std == 0:
             return None
         shape = (steps, batch_size, self.noise_size)
-        return self.noise_std * torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
+        return sample_normal(shape, self.noise_std, like=like, generator=generator)

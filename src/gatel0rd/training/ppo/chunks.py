@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gatel0rd.models.actor_critic import ActorCritic, ActorCriticOutput
+from gatel0rd.nn.cells import State
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo.rollout import RolloutBuffer
 
@@ -27,6 +28,17 @@ class ChunkBatch:
     def select(self, tensor: Tensor) -> Tensor:
         """The chunks' part of a rollout's tensor. Shape: [rollout's T, N, ...] -> [T, B, ...]."""
         return tensor[self.steps, self.columns]
+
+    @property
+    def half(self) -> int:
+        """Steps of half a chunk."""
+        return max(len(self.steps) // 2, 1)
+
+    def memories(self, rollout: RolloutBuffer) -> State:
+        """The memories that are stored for the first steps, [B, ·] each."""
+        # through NumPy, which takes a fraction of the time to pick a few rows
+        place = self.times.numpy() // self.half, self.columns.numpy()
+        return tuple(torch.from_numpy(memory.numpy()[place]) for memory in rollout.memories)
 
 
 def chunk_starts(config: PPOConfig, count: int, *, shifted: bool) -> tuple[Tensor, Tensor]:
@@ -55,17 +67,22 @@ def run_chunks(
 
     With ``refresh`` the memories in the middle of the chunks are stored anew, for later chunks that start there.
     """
-    chunk = len(batch.steps)
-    half = max(chunk // 2, 1)
-    place = batch.times // half
     features = agent.encode(batch.select(rollout.observations))
-    starts = batch.select(rollout.starts)
-    state = tuple(memory[place, batch.columns] for memory in rollout.memories)
-    output = agent.forward_features(features, state, starts, noise)
-    if refresh and agent.memory is not None:
-        assert output.outputs is not None and output.latents is not None
-        middle = agent.memory.state_at(output.outputs[half - 1].detach(), output.latents[half - 1].detach())
-        if middle is not None:
-            for memory, new in zip(rollout.memories, middle, strict=True):
-                memory[place + 1, batch.columns] = new
+    output = agent.forward_features(features, batch.memories(rollout), batch.select(rollout.starts), noise)
+    if refresh:
+        store_memories(agent, rollout, batch, output.outputs, output.latents)
     return output
+
+
+def store_memories(
+    agent: ActorCritic, rollout: RolloutBuffer, batch: ChunkBatch, outputs: Tensor | None, latents: Tensor | None
+) -> None:
+    """Store the memories in the middle of chunks anew. Shape: outputs [T, B, O], latents [T, B, H]."""
+    if agent.memory is None:
+        return
+    assert outputs is not None and latents is not None
+    middle = agent.memory.state_at(outputs[batch.half - 1].detach(), latents[batch.half - 1].detach())
+    if middle is not None:
+        place = batch.times.numpy() // batch.half + 1, batch.columns.numpy()
+        for memory, new in zip(rollout.memories, middle, strict=True):
+            memory.numpy()[place] = new.numpy()

@@ -15,6 +15,7 @@ from gatel0rd.training.adam import AdamState, read_adam, restore_adam
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo.advantages import generalized_advantages
 from gatel0rd.training.ppo.chunks import chunk_batches, run_chunks
+from gatel0rd.training.ppo.compiled_gradient import CompiledGradient
 from gatel0rd.training.ppo.loss import LossTerms, StoredSteps, backward
 from gatel0rd.training.ppo.rollout import RolloutBuffer
 
@@ -24,8 +25,12 @@ class Learner:
 
     def __init__(self, agent: ActorCritic, config: PPOConfig) -> None:
         self.agent, self.config = agent, config
+        self.compiled = CompiledGradient.make(agent, config)
+        self.parameters = dict(agent.named_parameters())
         self.optimizer: FlatAdam | torch.optim.Adam
-        if can_run(agent.engine, [], agent):
+        if self.compiled is not None:
+            self.parameters, self.optimizer = self.compiled.parameters, self.compiled.optimizer
+        elif can_run(agent.engine, [], agent):
             self.optimizer = FlatAdam(list(agent.parameters()), gradients=True)
         else:
             self.optimizer = torch.optim.Adam(
@@ -43,6 +48,8 @@ class Learner:
             gamma=config.gamma,
             gae_lambda=config.gae_lambda,
         )
+        stored = (rollout.actions, rollout.log_probs, rollout.values, advantages)
+        compiled = self.compiled if self.compiled is not None and self.compiled.begin(rollout, advantages) else None
         found: list[Tensor] = []
         norms: list[float] = []
         for epoch in range(config.epochs):
@@ -51,9 +58,11 @@ class Learner:
                 if noise is not None and config.gate_noise == "fresh":
                     assert agent.memory is not None
                     noise = agent.memory.sample_noise(config.chunk, noise.shape[1], noise, generator)
-                output = run_chunks(agent, rollout, batch, noise=noise, refresh=config.refresh_memories)
-                tensors = (rollout.actions, rollout.log_probs, rollout.values, advantages)
-                terms = backward(output, StoredSteps(*map(batch.select, tensors)), config)
+                if compiled is not None:
+                    terms = compiled.compute(batch, noise)
+                else:
+                    output = run_chunks(agent, rollout, batch, noise=noise, refresh=config.refresh_memories)
+                    terms = backward(output, StoredSteps(*map(batch.select, stored)), config)
                 norms.append(self._descend())
                 found.append(torch.stack([getattr(terms, field.name).detach() for field in fields(terms)]))
         means = torch.stack(found).mean(dim=0).tolist()
@@ -75,7 +84,7 @@ class Learner:
         return float(norm)
 
     def read_optimizer(self) -> AdamState:
-        return read_adam(self.optimizer, dict(self.agent.named_parameters()))
+        return read_adam(self.optimizer, self.parameters)
 
     def restore_optimizer(self, state: AdamState) -> None:
-        restore_adam(self.optimizer, dict(self.agent.named_parameters()), state)
+        restore_adam(self.optimizer, self.parameters, state)

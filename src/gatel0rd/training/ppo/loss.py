@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -67,56 +68,60 @@ def loss_terms(output: ActorCriticOutput, stored: StoredSteps, config: PPOConfig
     )
 
 
-@torch.no_grad()
 def loss_gradients(
     output: ActorCriticOutput, stored: StoredSteps, config: PPOConfig
 ) -> tuple[LossTerms, dict[str, Tensor]]:
     """:func:`loss_terms` of an agent with categorical actions, with the gradients of their total, written down by hand.
 
-    The same numbers in less time: autograd would go through some thirty small operations. Gradients are with respect to
-    the log-probabilities [T, B, A], the values [T, B] and the gates [T, B, G].
+    The same numbers in less time: autograd would go through some thirty small operations, each of which takes NumPy a
+    fraction of the time that it takes PyTorch. Gradients are with respect to the log-probabilities [T, B, A], the
+    values [T, B] and the gates [T, B, G].
     """
     assert isinstance(output.policy, Categorical)
-    actions, old_log_probs, old_values, advantages = stored
-    log_probs, count = output.policy.log_probs, actions.numel()
-    used = normalize_advantages(advantages) if config.normalize_advantages else advantages
-    ratio = (output.policy.log_prob(actions) - old_log_probs).exp_()
-    cut = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
+    log_probs, values = output.policy.log_probs.detach().numpy(), output.values.detach().numpy()
+    actions, old_log_probs, old_values, advantages = (tensor.numpy() for tensor in stored)
+    count, shape = actions.size, log_probs.shape
+    low, high = 1 - config.clip_coef, 1 + config.clip_coef
+    taken = np.arange(count), actions.reshape(-1)
+    used = normalize_advantages(stored.advantages).numpy() if config.normalize_advantages else advantages
+    ratio = np.exp(log_probs.reshape(count, -1)[taken].reshape(actions.shape) - old_log_probs)
+    cut = np.minimum(np.maximum(ratio, low), high)
     gain, cut_gain = ratio * used, cut * used
-    probabilities = log_probs.exp()
+    probabilities = np.exp(log_probs)
     # d(-entropy) / d log p = p·(log p + 1)
-    policy_gradient = (probabilities * (log_probs + 1)).mul_(config.ent_coef / count)
-    taken = torch.where(gain <= cut_gain, gain, 0).mul_(-1 / count)
-    policy_gradient.scatter_add_(-1, actions.unsqueeze(-1), taken.unsqueeze(-1))
+    policy_gradient = (probabilities * (log_probs + 1) * (config.ent_coef / count)).reshape(count, -1)
+    policy_gradient[taken] -= np.where(gain <= cut_gain, gain, 0).reshape(-1) / count
 
     returns = old_values + advantages
-    difference = output.values - returns
-    error, slope = difference.square(), difference
+    difference = values - returns
+    error, slope = difference * difference, difference
     if config.clip_values:
-        moved = output.values - old_values
-        near = moved.clamp(-config.clip_coef, config.clip_coef)
+        moved = values - old_values
+        near = np.minimum(np.maximum(moved, -config.clip_coef), config.clip_coef)
         cut_difference = near + old_values - returns
-        cut_error = cut_difference.square()
-        slope = torch.where(error >= cut_error, difference, torch.where(near == moved, cut_difference, 0))
-        error = torch.maximum(error, cut_error)
+        cut_error = cut_difference * cut_difference
+        slope = np.where(error >= cut_error, difference, np.where(near == moved, cut_difference, 0))
+        error = np.maximum(error, cut_error)
     gradients = {
-        "log_probs": policy_gradient,
-        "values": slope * (2 * config.vf_coef / count),
+        "log_probs": torch.from_numpy(policy_gradient.reshape(shape)),
+        "values": torch.from_numpy(slope * (2 * config.vf_coef / count)),
     }
-    opened = error.new_zeros(())
+    opened = 0.0
     if output.gates is not None:
-        opened = open_rate(output.gates).to(error.dtype)
+        gates = output.gates.detach().numpy()
+        opened = np.count_nonzero(gates > 0) / gates.size
         if config.sparsity_weight:  # straight through the step function
-            gradients["gates"] = torch.full_like(output.gates, config.sparsity_weight / output.gates.numel())
-    terms = LossTerms(
-        policy=-torch.minimum(gain, cut_gain).mean(),
-        value=error.mean(),
-        entropy=-(probabilities * log_probs).sum() / count,
-        sparsity=opened if config.sparsity_weight else error.new_zeros(()),
-        open_rate=opened,
-        clipped=(ratio != cut).to(error.dtype).mean(),
-    )
-    return terms, gradients
+            gradients["gates"] = torch.full_like(output.gates, config.sparsity_weight / gates.size)
+    terms = {
+        "policy": -np.minimum(gain, cut_gain).mean(),
+        "value": error.mean(),
+        "entropy": -(probabilities * log_probs).sum() / count,
+        "sparsity": opened if config.sparsity_weight else 0.0,
+        "open_rate": opened,
+        "clipped": np.count_nonzero(ratio != cut) / count,
+    }
+    numbers = torch.from_numpy(np.array(list(terms.values()), dtype=values.dtype))
+    return LossTerms(**dict(zip(terms, numbers.unbind(), strict=True))), gradients
 
 
 def backward(output: ActorCriticOutput, stored: StoredSteps, config: PPOConfig) -> LossTerms:

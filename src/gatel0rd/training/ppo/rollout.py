@@ -11,8 +11,8 @@ from gymnasium import spaces
 from torch import Tensor
 
 from gatel0rd.models.actor_critic import Act, ActorCritic
-from gatel0rd.nn.cells import State
 from gatel0rd.training.config import PPOConfig
+from gatel0rd.training.ppo.steps import CompiledSteps, Steps, TorchSteps, compile_steps
 from gatel0rd.training.vector_env import VectorEnv
 
 
@@ -75,42 +75,29 @@ class RolloutCollector:
         observations = np.empty((steps, *self.observations.shape), dtype=self.observations.dtype)
         starts, ends = np.empty((2, steps, count), dtype=bool)
         rewards, ended_values = np.zeros((2, steps, count), dtype=np.float32)
-        actions, log_probs, values = [], [], []
-        memories: list[State] = []
         finished = EpisodeStatistics()
-        act = agent.prepare(noise=noise is not None)
+        policy = self._begin_steps(steps, noise, generator)
         for t in range(steps):
-            if t % half == 0:
-                memories.append(self.state)
             observations[t], starts[t] = self.observations, self.starts
-            output = act(
-                torch.from_numpy(self.observations),
-                self.state,
-                torch.from_numpy(self.starts),
-                None if noise is None else noise[t],
-            )
-            chosen = output.policy.sample(generator)
-            actions.append(chosen)
-            log_probs.append(output.policy.log_prob(chosen))
-            values.append(output.values)
-            self.state = output.state
+            chosen = policy.act(t, self.observations, self.starts)
+            self.state = policy.state_before(t + 1)
             self.observations, rewards[t], terminations, truncations, final_observations = self.envs.step(
-                clip_actions(chosen[0], self.envs.action_space)
+                clip_actions(chosen, self.envs.action_space)
             )
             self.starts = ends[t] = terminations | truncations
             if config.bootstrap_timeouts and truncations.any():
                 ended_values[t] = self._value(final_observations).numpy() * truncations
             self._count(rewards[t], self.starts, finished)
-        memories.append(self.state)
-        valued = torch.cat(values)
-        following = torch.cat([valued[1:], self._value(self.observations, self.starts)[None]])
+        actions, log_probs, values = policy.finish()
+        memories = [policy.state_before(t) for t in [*range(0, steps, half), steps]]
+        following = torch.cat([values[1:], self._value(self.observations, self.starts)[None]])
         next_values = torch.where(torch.from_numpy(ends), torch.from_numpy(ended_values).to(like.dtype), following)
         rollout = RolloutBuffer(
             torch.from_numpy(observations),
             torch.from_numpy(starts),
-            torch.cat(actions),
-            torch.cat(log_probs),
-            valued,
+            actions,
+            log_probs,
+            values,
             torch.from_numpy(rewards).to(like.dtype),
             torch.from_numpy(ends),
             next_values,
@@ -118,6 +105,13 @@ class RolloutCollector:
             tuple(torch.stack(parts) for parts in zip(*memories, strict=True)),
         )
         return rollout, finished
+
+    def _begin_steps(self, steps: int, noise: Tensor | None, generator: torch.Generator) -> Steps:
+        compiled = compile_steps(self.agent, noise=noise is not None)
+        if compiled is None:
+            return TorchSteps(self.agent, self.state, noise, generator)
+        count = self.envs.num_envs
+        return CompiledSteps(compiled, self.agent, self.state, noise, generator, steps=steps, count=count)
 
     @torch.no_grad()
     def advance(
@@ -128,7 +122,7 @@ class RolloutCollector:
         chosen = output.policy.mode() if greedy else output.policy.sample(generator)
         self.state = output.state
         self.observations, rewards, terminations, truncations, _ = self.envs.step(
-            clip_actions(chosen[0], self.envs.action_space)
+            clip_actions(chosen[0].numpy(), self.envs.action_space)
         )
         self.starts = terminations | truncations
         self._count(rewards, self.starts, episodes, counted)
@@ -143,6 +137,8 @@ class RolloutCollector:
     ) -> None:
         self.returns += rewards
         self.lengths += 1
+        if not over.any():
+            return
         for index in np.flatnonzero(over if counted is None else over & counted):
             finished.returns.append(float(self.returns[index]))
             finished.lengths.append(int(self.lengths[index]))
@@ -150,9 +146,9 @@ class RolloutCollector:
         self.returns[over], self.lengths[over] = 0.0, 0
 
 
-def clip_actions(actions: Tensor, space: spaces.Space[Any]) -> np.ndarray:
+def clip_actions(actions: np.ndarray, space: spaces.Space[Any]) -> np.ndarray:
     """Actions [N] or [N, A] as an environment accepts them: inside its bounds, in its type."""
-    chosen: np.ndarray = actions.numpy()
+    chosen = actions
     if isinstance(space, spaces.Box):
-        chosen = np.clip(chosen, space.low, space.high).astype(space.dtype)
+        chosen = np.clip(actions, space.low, space.high).astype(space.dtype)
     return chosen

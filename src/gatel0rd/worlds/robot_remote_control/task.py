@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import ControlTask, Flags, lengths
+from gatel0rd.planning.tasks import ControlTask, Flags, distances
 from gatel0rd.worlds.robot_remote_control import dynamics as rooms
 
 
@@ -48,5 +48,5 @@ class RemoteControl(ControlTask):
 
     def cost(self, observations: Array, actions: Array) -> Array:
         """Distance of the robot to the goal."""
-        total: Array = lengths(observations[..., 2:4] - self.goal).sum(axis=-1)
+        total: Array = distances(observations[..., 2:4], self.goal).sum(axis=-1)
         return total

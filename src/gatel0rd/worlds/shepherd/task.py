@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.planning.noise import Array
-from gatel0rd.planning.tasks import ControlTask, Flags, lengths
+from gatel0rd.planning.tasks import ControlTask, Flags, distances
 from gatel0rd.training.recipe import Preset
 from gatel0rd.worlds.shepherd import ShepherdWorld
 from gatel0rd.worlds.shepherd import dynamics as shepherd
@@ -56,10 +56,10 @@ class Herding(ControlTask):
         """Distance of sheep and cage, at most 2; 2 while the sheep is hidden or above the gate (y > -0.1)."""
         cage = observations[..., 2:4] / shepherd.MEADOW_SCALE + shepherd.MEADOW_SHIFT
         sheep = observations[..., 4:6] + shepherd.SHEEP_SHIFT
-        distance = np.minimum(lengths(sheep - cage), self.far)
+        distance = np.minimum(distances(sheep, cage), self.far)
         out_of_reach = sheep[..., 1] > -0.1
         if self.rules.mask[1] < -0.1:  # a mask that looks like a sheep below the gate
-            out_of_reach |= lengths(observations[..., 4:6] - self.rules.mask) < shepherd.NEAR_MASK
+            out_of_reach |= distances(observations[..., 4:6], np.array(self.rules.mask)) < shepherd.NEAR_MASK
         total: Array = np.where(out_of_reach, self.far, distance).sum(axis=-1)
         return total
 
