@@ -37,6 +37,17 @@ def l0_penalty(gates: Tensor) -> Tensor:
     return heaviside(gates).mean()
 
 
+def any_open_penalty(gates: Tensor, free: float = 0.0) -> Tensor:
+    """Share of (time, sequence) at which any gate is open, as far as it exceeds a free budget: max(0, mean − free).
+
+    What counts is whether the state changes at all, as in models of events; gates that open together cost as much as
+    one. The gradient goes to the widest gate of each step, straight through as in :func:`l0_penalty`.
+
+    Shape: (T, B, H) -> ().
+    """
+    return torch.relu(heaviside(gates.amax(dim=-1)).mean() - free)
+
+
 def l1_penalty(gates: Tensor) -> Tensor:
     """Mean absolute gate activation (ablation 5)."""
     return gates.abs().mean()

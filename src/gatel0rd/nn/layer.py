@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from gatel0rd.engine import EngineName, ProgramCache, check_name
-from gatel0rd.nn.cells import GateL0RDCore, Stack
+from gatel0rd.engine.eligibility import reason_against_tracing
+from gatel0rd.nn.cells import GateL0RDCore, Stack, Step
 from gatel0rd.nn.config import GateName
 from gatel0rd.nn.unroll import unroll
 
@@ -84,6 +85,8 @@ class GateL0RDCell(nn.Module):
     ) -> tuple[Tensor, ...]:
         if input.dim() not in (1, 2):
             raise ValueError(f"input has shape {tuple(input.shape)}; expected (B, I) or (I)")
+        given_dtype = input.dtype
+        input, hx = _leave_autocast(self, input, hx)
         _check_input(self, input, self.input_size)
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
@@ -93,9 +96,18 @@ class GateL0RDCell(nn.Module):
             _check_state(hx, (x.shape[0], self.hidden_size) if batched else (self.hidden_size,), x)
             h = hx if batched else hx.unsqueeze(0)
         noise = self.cell.sample_noise(1, x.shape[0], x, generator) if self.training else None
-        output, (h,), gates = self.cell(x, (h,), None if noise is None else noise[0])
+        output, (h,), gates = self._step(x, h, None if noise is None else noise[0])
+        assert gates is not None
+        output = output.to(given_dtype)
         results = (output, h, gates) if return_gates else (output, h)
         return results if batched else tuple(tensor.squeeze(0) for tensor in results)
+
+    def _step(self, x: Tensor, h: Tensor, noise: Tensor | None) -> Step:
+        """One step; gates and states in the type of the weights, also under autocast."""
+        if not _is_under_autocast(x):
+            return self.cell(x, (h,), noise)  # type: ignore[no-any-return]
+        with torch.autocast(x.device.type, enabled=False):
+            return self.cell(x, (h,), noise)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, output_size={self.output_size}"
@@ -142,7 +154,11 @@ class GateL0RD(nn.Module):
         every row, at least one row being valid to its end. Read as episode starts such a mask would reset a row at
         every step, so with ``mask_means="auto"`` a mask of more than one step that looks like this is taken as
         TorchRL's: the state is held on the padding. Say ``"starts"`` if your episodes can be one step long, and
-        ``"valid"`` for TorchRL, to leave nothing to be guessed.
+        ``"valid"`` for TorchRL, to leave nothing to be guessed. On a GPU and under torch.compile ``"auto"``
+        with a mask is an error, as it would have to wait for the mask's numbers.
+
+        Under autocast, gates and states stay in the type of the weights, as small changes add up over time; outputs
+        have the type of the input.
 
     Deviations: 0.1 is used as a standard deviation of ε, as in the authors' code (the text has Σ_ii = 0.1).
 
@@ -251,6 +267,8 @@ class GateL0RD(nn.Module):
                 x = x.unsqueeze(1)  # (T, I) -> (T, 1, I)
             elif self.batch_first:
                 x = x.transpose(0, 1)  # (B, T, I) -> (T, B, I)
+        given_dtype = x.dtype
+        x, hx = _leave_autocast(self, x, hx)
         _check_input(self, x, self.input_size)
 
         steps, batch_size = x.shape[:2]
@@ -271,6 +289,7 @@ class GateL0RD(nn.Module):
             cache=self._programs,
         )
         assert gates is not None
+        outputs = outputs.to(given_dtype)
         h_n = torch.stack(state)  # L x (B, H) -> (L, B, H)
 
         def arrange(sequence: Tensor) -> Tensor | PackedSequence:
@@ -295,6 +314,11 @@ class GateL0RD(nn.Module):
         elif self.batch_first:
             mask = mask.transpose(0, 1)
         means = self.mask_means
+        if means == "auto" and (mask.device.type != "cpu" or reason_against_tracing()):
+            raise ValueError(
+                "mask_means is 'auto', which would have to look at the mask's numbers, here on "
+                f"{mask.device} or while operations are recorded; say mask_means='starts' or mask_means='valid'"
+            )
         if means == "auto":
             leading = (mask[1:] <= mask[:-1]).all()  # each row: True, …, True, False, …, False
             means = "valid" if len(mask) > 1 and bool(leading & mask.all(dim=0).any()) else "starts"
@@ -327,11 +351,24 @@ def _check_sizes(**sizes: int | None) -> None:
             raise ValueError(f"{name} is {size}; expected a positive number")
 
 
+def _is_under_autocast(x: Tensor) -> bool:
+    kind = x.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+
+
+def _leave_autocast(module: nn.Module, x: Tensor, hx: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Under autocast, input and state in the type of the weights; what came before may have left them in another."""
+    if not _is_under_autocast(x):
+        return x, hx
+    dtype = next(module.parameters()).dtype
+    return x.to(dtype), None if hx is None else hx.to(dtype)
+
+
 def _check_input(module: nn.Module, x: Tensor, input_size: int) -> None:
     if x.shape[-1] != input_size:
         raise ValueError(f"input has {x.shape[-1]} features; the layer was made with input_size={input_size}")
     weight = next(module.parameters())
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+    if x.dtype != weight.dtype:
         raise ValueError(f"input is {x.dtype} and the weights are {weight.dtype}; convert one of them with .to()")
 
 
