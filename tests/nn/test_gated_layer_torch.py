@@ -120,3 +120,35 @@ def test_transforms_of_torch_func():
     _, tangent = torch.func.jvp(lambda x: run(parameters, x), (x[0],), (v[0],))
     epsilon = 1e-7
     torch.testing.assert_close(tangent, (rnn(x[0] + epsilon * v[0])[0] - rnn(x[0])[0]) / epsilon, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("gate", ["retanh", "heaviside"])
+@pytest.mark.parametrize("hidden", [H, 64])
+@pytest.mark.parametrize(
+    ("scalar_gate", "headless", "net_layers"), [(True, False, 1), (False, True, 1), (True, True, 2)]
+)
+def test_scalar_gates_and_cells_without_output(scalar_gate, headless, net_layers, hidden, gate, dtype):
+    """On every path; a scalar gate moves all dimensions or none."""
+    torch.manual_seed(0)
+    options = {"scalar_gate": scalar_gate, "headless": headless, "net_layers": net_layers, "gate": gate}
+    cell = GateL0RDCore(INPUT, hidden, dtype=dtype, **options)
+    assert_equal_to_stepping(cell, dtype, True)
+    x, start, noise, resets, active = make_inputs(cell, dtype, True)
+    wanted = [x, *start, noise, *cell.parameters()]
+    native = unroll(cell, x, start, noise=noise, resets=resets, active=active, engine="native")
+    assert native.gates.shape[-1] == (1 if scalar_gate else hidden)
+    assert active.any() and headless == torch.equal(native.outputs[active], native.latents[active])
+    theirs = unroll_steps(cell, x, start, noise, resets, active)
+    for a, b in zip(differentiate(native, wanted), differentiate(theirs, wanted), strict=True):
+        scale = 1 + b.abs().max()
+        torch.testing.assert_close(a / scale, b / scale, rtol=0, atol=TOLERANCE[dtype])
+
+
+def test_layers_take_scalar_gates_and_no_output():
+    rnn = GateL0RD(INPUT, H, num_layers=3, scalar_gate=True, headless=True)
+    outputs, h_n, gates = rnn(torch.randn(T, B, INPUT), return_gates=True)
+    assert outputs.shape == (T, B, H) and gates.shape == (T, B, 3)
+    assert torch.equal(outputs[-1], h_n[-1])
+    with pytest.raises(ValueError, match="output_size is 4; without networks for it, the output is the state, 2"):
+        GateL0RDCore(INPUT, H, OUTPUT, headless=True)

@@ -29,11 +29,11 @@ class Affine(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """The networks of a layer on [x, h]: layers of g and of r with tanh between them, p, and o (None without it)."""
+    """The networks of a layer on [x, h]: layers of g and of r with tanh between them, p and o (None without them)."""
 
     gate: tuple[Affine, ...]
     recommendation: tuple[Affine, ...]
-    output: Affine
+    output: Affine | None
     output_gate: Affine | None
 
 
@@ -64,6 +64,7 @@ def run_layer(
     Shape: x [T, B, I], first [B, H], noise [T, B, H], resets and active [T, B] boolean.
     """
     (g,), (r,), output, output_gate = networks
+    assert output is not None
     parameters = [*g, *r, *output, *(output_gate or (None, None))]
     masks = (None if mask is None else mask.to(torch.bool) for mask in (resets, active))
     apply: Any = _Layer.apply

@@ -409,6 +409,7 @@ def run_layer_operator(
     ``program``: the same as a program, by which small layers run faster; empty to run as large products.
     """
     (g,), (r,), output, output_gate = networks
+    assert output is not None
     o = Affine(None, None) if output_gate is None else output_gate  # type: ignore[arg-type]
     result, states, gates, *_ = gated_layer(gate, program, x, first, noise, resets, active, *g, *r, *output, *o)
     return LayerRun(result, states[1:], gates)

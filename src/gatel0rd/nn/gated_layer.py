@@ -60,12 +60,12 @@ def read_networks(cell: Cell) -> Networks:
         raise UnknownLayoutError(f"{type(cell).__name__} is not a GateL0RD")
     check_gate(cell.gate)
     (g, ends_in_tanh), (r, r_ends_in_tanh) = read_tanh_mlp(cell.gate_net), read_tanh_mlp(cell.recommendation_net)
-    heads = [cell.output_net] if cell.output_gate_net is None else [cell.output_net, cell.output_gate_net]
+    heads = [head for head in (cell.output_net, cell.output_gate_net) if head is not None]
     if ends_in_tanh or not r_ends_in_tanh or any(type(head) is not nn.Linear for head in heads):
         raise UnknownLayoutError("a network of GateL0RD was replaced")
-    output, *output_gate = map(read_affine, heads)
     gate, recommendation = (tuple(map(read_affine, layers)) for layers in (g, r))
-    return Networks(gate, recommendation, output, output_gate[0] if output_gate else None)
+    output, output_gate = [*map(read_affine, heads), None, None][:2]
+    return Networks(gate, recommendation, output, output_gate)
 
 
 def read_affine(layer: nn.Linear) -> Affine:
@@ -86,12 +86,19 @@ def may_be_large(cell: Cell) -> bool:
     return all(part.hidden_size >= SMALLEST for part in layers_of(cell))
 
 
-def can_run_layers(networks: list[Networks]) -> bool:
-    """Whether all layers are large enough, and g and r have one layer each."""
+def are_gated_layers(networks: list[Networks]) -> bool:
+    """Whether g and r have one layer each, a gate for each dimension, and there is an output."""
     return all(
-        len(layer.gate) == len(layer.recommendation) == 1 and len(layer.gate[0].weight) >= SMALLEST
+        len(layer.gate) == len(layer.recommendation) == 1
+        and len(layer.gate[0].weight) == len(layer.recommendation[0].weight)
+        and layer.output is not None
         for layer in networks
     )
+
+
+def can_run_layers(networks: list[Networks]) -> bool:
+    """Whether all layers are gated layers of the engine, and large enough to run so."""
+    return are_gated_layers(networks) and all(len(layer.gate[0].weight) >= SMALLEST for layer in networks)
 
 
 def run_layers(
@@ -106,7 +113,7 @@ def run_layers(
 ) -> StackRun:
     """Run a cell or a stack over time, layer by layer, each in its way. Shape: as :func:`gatel0rd.nn.unroll.unroll`."""
     cells = layers_of(cell)
-    noises = [None] * len(cells) if noise is None else noise.split([part.hidden_size for part in cells], dim=-1)
+    noises = [None] * len(cells) if noise is None else noise.split([part.noise_size for part in cells], dim=-1)
     runs: list[LayerRun] = []
     for run, part, own_networks, first, own in zip(ways, cells, networks, start, noises, strict=True):
         assert isinstance(part, GateL0RDCore)

@@ -50,12 +50,14 @@ def run_layer_in_torch(
     given = F.linear(x, from_x, both.bias)
     if len(g) == 1:
         if noise is not None:
-            for_gate, for_recommendation = given.chunk(2, dim=-1)
+            for_gate, for_recommendation = given.split([len(g[0].weight), len(r[0].weight)], dim=-1)
             given = torch.cat([for_gate + noise, for_recommendation], dim=-1)
         loop = recur_in_torch if recur is None else recur
         states, fresh, gates = loop(given, from_h, first, resets, active, gate)
     else:
         states, fresh, gates = recur_deep(given, from_h, first, resets, active, gate, noise, g[1:], r[1:])
+    if output is None:
+        return LayerRun(fresh, states, gates)
     xh = torch.cat([x, fresh], dim=-1)
     if output_gate is None:
         return LayerRun(torch.tanh(F.linear(xh, *output).to(first.dtype)), states, gates)
@@ -68,13 +70,13 @@ def recur_in_torch(
     given: Tensor, weight: Tensor, first: Tensor, resets: Tensor | None, active: Tensor | None, gate: str
 ) -> Recurrence:
     """The loop over time: one product and a few elementwise operations per step."""
-    squash = GATES[gate]
+    squash, widths = GATES[gate], [len(weight) - first.shape[-1], first.shape[-1]]  # of gate and recommendation
 
     def step(s: Tensor, _: Tensor | None) -> tuple[Tensor, Tensor]:
         if gate == "retanh":
-            gate_t, recommended = torch.tanh(s).chunk(2, dim=-1)
+            gate_t, recommended = torch.tanh(s).split(widths, dim=-1)
             return torch.relu(gate_t), recommended
-        for_gate, for_recommendation = s.chunk(2, dim=-1)
+        for_gate, for_recommendation = s.split(widths, dim=-1)
         return squash(for_gate), torch.tanh(for_recommendation)
 
     return _loop(step, given, weight, first, resets, active, None)
@@ -95,7 +97,7 @@ def recur_deep(
     squash = GATES[gate]
 
     def step(s: Tensor, noise_t: Tensor | None) -> tuple[Tensor, Tensor]:
-        for_gate, for_recommendation = s.chunk(2, dim=-1)
+        for_gate, for_recommendation = s.chunk(2, dim=-1)  # hidden layers of the same width
         return squash(_finish(for_gate, g, noise_t)), torch.tanh(_finish(for_recommendation, r, None))
 
     return _loop(step, given, weight, first, resets, active, noise)

@@ -57,6 +57,8 @@ class GateL0RDCell(nn.Module):
         gate: GateName = "retanh",
         noise_std: float = 0.1,
         output_gate: bool = True,
+        scalar_gate: bool = False,
+        headless: bool = False,
         net_layers: int = 1,
     ) -> None:
         super().__init__()
@@ -69,6 +71,8 @@ class GateL0RDCell(nn.Module):
             gate=gate,
             noise_std=noise_std,
             output_gate=output_gate,
+            scalar_gate=scalar_gate,
+            headless=headless,
             bias=bias,
             device=device,
             dtype=dtype,
@@ -131,6 +135,8 @@ class GateL0RD(nn.Module):
         gate: ``retanh``, ``sigmoid`` or ``heaviside`` (straight-through gradient).
         noise_std: standard deviation of the gate noise ε, drawn while training and absent in ``eval()``.
         output_gate: False leaves out the factor o(x_t, h_t).
+        scalar_gate: True: one gate for all dimensions of a layer; with ``gate="heaviside"`` it is binary.
+        headless: True leaves out p and o: the output is the latent state, as in ``nn.GRU``.
         net_layers: 1 to 3 layers inside g and r.
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
         mask_means: what a mask marks: ``"starts"`` of episodes, ``"valid"`` steps, or ``"auto"`` (see Note).
@@ -147,7 +153,7 @@ class GateL0RD(nn.Module):
     Outputs: output, h_n (and gates)
         - **output**: as input, with O features.
         - **h_n**: :math:`(L, B, H)` or :math:`(L, H)`.
-        - **gates**: Λ(s_t), as input, with L·H features (layer after layer).
+        - **gates**: Λ(s_t), as input, with L·H features (layer after layer), or L with ``scalar_gate``.
 
     Note:
         TorchRL cuts a batch into episodes, pads them and passes a mask that is True on the leading, valid steps of
@@ -185,6 +191,8 @@ class GateL0RD(nn.Module):
         gate: GateName = "retanh",
         noise_std: float = 0.1,
         output_gate: bool = True,
+        scalar_gate: bool = False,
+        headless: bool = False,
         net_layers: int = 1,
         mask_means: MaskMeaning = "auto",
         engine: EngineName = "auto",
@@ -209,6 +217,8 @@ class GateL0RD(nn.Module):
                 gate=gate,
                 noise_std=noise_std,
                 output_gate=output_gate,
+                scalar_gate=scalar_gate,
+                headless=headless,
                 bias=bias,
                 device=device,
                 dtype=dtype,

@@ -21,6 +21,7 @@ from gatel0rd.nn.cells.stack import Stack
 from gatel0rd.nn.gated_layer import (
     SMALLEST,
     RunLayer,
+    are_gated_layers,
     can_run_layers,
     find_networks,
     gates_of,
@@ -137,7 +138,7 @@ def unroll_in_graph(
     floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
     networks = find_networks(cell) if in_graph.is_plain(cell) else None
     if engine != "torch" and in_graph.takes(floats, cell):
-        if networks is not None and all(len(layer.gate) == 1 for layer in networks):
+        if networks is not None and are_gated_layers(networks):
             programs = _layer_programs(cell, noise is not None, resets is not None, active is not None)
             runs = [partial(run_layer_operator, program=program) for program in programs]
             return Unrolled(*run_layers(runs, cell, networks, x, start, noise, resets, active))
@@ -166,6 +167,7 @@ def _way(
         engine == "auto"
         and x.device.type == "cuda"
         and len(networks.gate) == len(networks.recommendation) == 1
+        and len(networks.gate[0].weight) == len(networks.recommendation[0].weight)
         and torch._C._functorch.peek_interpreter_stack() is None
         and _has_kernel(x.device, hidden, x.dtype, gate, resets is not None, active is not None)
     ):
