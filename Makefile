@@ -78,7 +78,7 @@ sanitize: $(VENV)/.dev
 		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DPython_EXECUTABLE=$(abspath $(BIN))/python
 	$(BIN)/cmake --build $(SANITIZED)
 	for set in $$($(BIN)/python -c "from gatel0rd.engine import native; print(*native.module().available())"); do \
-		GATEL0RD_ISA=$$set $(SANITIZERS) $(BIN)/python -m pytest tests/engine tests/nn/test_gated_layer.py \
+		GATEL0RD_ISA=$$set $(SANITIZERS) $(BIN)/python -m pytest tests/engine/test_engine.py tests/engine/test_hostile.py tests/nn/test_gated_layer.py \
 			tests/training/test_trainer.py -k "$(or $(TESTS),not killed)" || exit 1; done
 	$(SANITIZERS) $(BIN)/python tests/fuzz/engine.py --seconds $(or $(SECONDS),60)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -160,7 +161,16 @@ def gate_rate_table() -> str:
     return "\n".join(lines)
 
 
+def speed() -> str:
+    """The benchmark's ratios, from the files in benchmarks/cpus."""
+    sys.path.insert(0, str(DOCS.parent))
+    from benchmarks.table import speed_table
+
+    return speed_table()
+
+
 def main() -> None:
+    fill(DOCS.parent / "README.md", "speed", speed())
     fill(DOCS / "guides" / "own-data.md", "segmentation", segmentation_table())
     fill(DOCS / "guides" / "own-data.md", "gate rate", gate_rate_table())
     write_atomically(DOCS / "experiments.md", experiments_page())

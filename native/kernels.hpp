@@ -529,70 +529,56 @@ static void add_up(const V<Real>* sums, int outputs, int inputs, Real* weights, 
 template <class Real> struct Collector {
     const Program& program;
     const Section& section;
-    std::size_t count = 0;  // vectors of sums
+    std::size_t count = 0;                      // vectors of sums
+    std::vector<std::size_t> biases, products;  // where the sums of each begin
     bool chunked;
     int chunk;
 
     Collector(const Program& p, const Section& s, int steps) : program(p), section(s) {
-        for (const Instruction& i : s.instructions) {
-            if (i.op != Op::linear) continue;
-            count += s.values[i.dst].size;
-            for (const Term& term : i.terms) count += sums_of(s.values[i.dst].size, s.values[term.input].size);
-        }
+        for (const BiasSum& sum : s.bias_sums) biases.push_back(count), count += sum.outputs;
+        for (const WeightSum& sum : s.weight_sums) products.push_back(count), count += sums_of(sum.outputs, sum.inputs);
         constexpr std::size_t cache = 256 * 1024;
         chunked = count * sizeof(V<Real>) <= 2 * cache;
         const std::size_t per_step = std::size_t(s.rows + s.derivative_rows) * GATEL0RD_ROW_BYTES + 1;
         chunk = chunked ? std::max(4, std::min(steps, int(cache / per_step))) : steps;
     }
 
-    // f(instruction, its derivatives, its bias sums, and for each term its sums)
-    template <class F> void each(V<Real>* sums, F work) const {
-        for (const Instruction& i : section.instructions) {
-            if (i.op != Op::linear) continue;
-            V<Real>* bias = sums;
-            sums += section.values[i.dst].size;
-            work(i, bias, sums);
-            for (const Term& term : i.terms) sums += sums_of(section.values[i.dst].size, section.values[term.input].size);
-        }
-    }
-
     // frames and derivatives of some consecutive steps
     void add(const Real* frames, const Real* derivatives, int steps, V<Real>* sums, Real* flat) const {
         constexpr int L = lanes<Real>, W = width<Real>;
         const std::size_t x_step = std::size_t(section.rows) * L, d_step = std::size_t(section.derivative_rows) * L;
-        each(sums, [&](const Instruction& i, V<Real>* bias, V<Real>* products) {
+        for (const Instruction& i : section.instructions) {
+            if (i.op != Op::linear) continue;
             const Real* d = derivatives + std::size_t(i.derivative_row) * L;
             const int outputs = section.values[i.dst].size;
-            for (int t = 0; t < steps; ++t)
-                for (int o = 0; o < outputs; ++o)
-                    for (int p = 0; p < L; p += W) bias[o] += load(d + t * d_step + std::size_t(o) * L + p);
+            V<Real>* bias = sums + biases[i.bias_sum];
+            if (!i.biases.empty())
+                for (int t = 0; t < steps; ++t)
+                    for (int o = 0; o < outputs; ++o)
+                        for (int p = 0; p < L; p += W) bias[o] += load(d + t * d_step + std::size_t(o) * L + p);
             for (const Term& term : i.terms) {
                 const Value& input = section.values[term.input];
                 const Real* x = frames + std::size_t(input.offset) * L;
-                if (chunked) {
-                    add_products<Real>(d, d_step, outputs, x, x_step, input.size, steps, products);
-                    products += sums_of(outputs, input.size);
-                } else {
+                if (chunked)
+                    add_products<Real>(d, d_step, outputs, x, x_step, input.size, steps, sums + products[term.sum]);
+                else
                     in_tiles(d, d_step, outputs, x, x_step, input.size, steps,
                              flat + program.parameter_offsets[term.parameter] + term.start, term.stride);
-                }
             }
-        });
+        }
     }
 
-    void finish(V<Real>* sums, Real* flat) const {
-        each(sums, [&](const Instruction& i, V<Real>* bias, V<Real>* products) {
-            const int outputs = section.values[i.dst].size;
-            for (const Bias& b : i.biases)
-                for (int o = 0; o < outputs; ++o)
-                    flat[program.parameter_offsets[b.parameter] + b.start + o] += total<Real>(bias[o]);
-            if (!chunked) return;
-            for (const Term& term : i.terms) {
-                const int inputs = section.values[term.input].size;
-                add_up<Real>(products, outputs, inputs, flat + program.parameter_offsets[term.parameter] + term.start, term.stride);
-                products += sums_of(outputs, inputs);
-            }
-        });
+    void finish(const V<Real>* sums, Real* flat) const {
+        for (std::size_t k = 0; k < biases.size(); ++k)
+            for (const Bias& b : section.bias_sums[k].biases)
+                for (int o = 0; o < section.bias_sums[k].outputs; ++o)
+                    flat[program.parameter_offsets[b.parameter] + b.start + o] += total<Real>(sums[biases[k] + o]);
+        if (!chunked) return;
+        for (std::size_t k = 0; k < products.size(); ++k) {
+            const WeightSum& sum = section.weight_sums[k];
+            add_up<Real>(sums + products[k], sum.outputs, sum.inputs, flat + program.parameter_offsets[sum.parameter] + sum.start,
+                         sum.stride);
+        }
     }
 
     // tiles whose rows of a few steps stay in the first-level cache
@@ -968,12 +954,12 @@ template <class Real> struct Borrowed {
 
 template <class Real>
 static void backward_block(const Context<Real>& context, const Block<Real>& block, const Gradients& g, const Needs& needs,
-                           Worker<Real>& worker, Real* flat) {
+                           const Collector<Real>& collector, const Collector<Real>& first_collector, Worker<Real>& worker,
+                           Real* flat) {
     constexpr int L = lanes<Real>;
     const Program& p = context.program;
     const Run& run = context.run;
     Real* gradient = worker.gradient.get(context.frame());
-    const Collector<Real> collector(p, p.body, run.steps), first_collector(p, p.prologue, 1);
     Real* derivatives = worker.derivatives.get(std::size_t(collector.chunk) * p.body.derivative_rows * L);
     V<Real>* sums = reinterpret_cast<V<Real>*>(worker.sums.get((collector.count + first_collector.count) * width<Real>));
     std::memset(sums, 0, (collector.count + first_collector.count) * sizeof(V<Real>));
@@ -1092,6 +1078,7 @@ static void finish_gradient(const Context<Real>& context, const Real* partial, i
 template <class Real> static void backward(const Program& p, const Run& run, const Gradients& g, Tape& tape) {
     const Context<Real> context(p, run);
     const Needs needs(p, g);
+    const Collector<Real> collector(p, p.body, run.steps), first_collector(p, p.prologue, 1);
     const int chunks = std::min(context.blocks(), most_chunks);
     const std::size_t count = std::size_t(p.parameter_total);
     const std::size_t bytes = g.parameters ? count * chunks * sizeof(Real) : 0;
@@ -1100,7 +1087,7 @@ template <class Real> static void backward(const Program& p, const Run& run, con
     if (partial) std::memset(partial, 0, bytes);
     for_chunks<Real>(context.blocks(), run.threads, [&](int b, int chunk, Worker<Real>& worker) {
         Real* memory = static_cast<Real*>(tape.memory.data) + context.block_size(run.steps) * b;
-        backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, worker,
+        backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, collector, first_collector, worker,
                              partial ? partial + count * chunk : nullptr);
     });
     if (g.parameters) finish_gradient<Real>(context, partial, chunks, static_cast<Real*>(g.parameters));
@@ -1112,6 +1099,7 @@ template <class Real> static void train(const Program& p, const Run& run, void* 
     Gradients g;
     g.parameters = gradient;
     const Needs needs(p, g);
+    const Collector<Real> collector(p, p.body, run.steps), first_collector(p, p.prologue, 1);
     const int blocks = context.blocks(), chunks = std::min(blocks, most_chunks);
     const std::size_t count = std::size_t(p.parameter_total);
     const Memory memory(count * chunks * sizeof(Real));
@@ -1125,7 +1113,7 @@ template <class Real> static void train(const Program& p, const Run& run, void* 
         forward_block<Real>(context, block, run.steps, rows);
         for (int slot = 0; slot < p.loss_slots; ++slot)
             for (int l = 0; l < block.count; ++l) sums[std::size_t(b) * p.loss_slots + slot] += rows[slot * L + l];
-        backward_block<Real>(context, block, g, needs, worker, partial + count * chunk);
+        backward_block<Real>(context, block, g, needs, collector, first_collector, worker, partial + count * chunk);
     });
     for (int slot = 0; slot < p.loss_slots; ++slot) {
         losses[slot] = 0;

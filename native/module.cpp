@@ -93,6 +93,7 @@ Run make_run(Program& program, std::int64_t steps, std::int64_t batch, int threa
     if (steps > most || batch > most) throw std::invalid_argument("there are too many time steps or batch entries");
     if (!program.checked || !program.prologue.checked || !program.body.checked) {
         check_program(program);
+        program.prologue.number_sums(), program.body.number_sums();
         program.checked = program.prologue.checked = program.body.checked = true;
     }
     if (index.first && index.second != batch) throw std::invalid_argument("the index has another length than the batch");

@@ -1,6 +1,7 @@
-// Memory of tapes and of large tensors.
+// Programs: which gradients are added up together. Memory of tapes and of large tensors.
 #include "program.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
@@ -60,6 +61,28 @@ MemoryPool& memory_pool() {
 }
 
 }  // namespace
+
+namespace {
+
+template <class T> int find_or_add(std::vector<T>& known, T wanted) {
+    const auto found = std::find(known.begin(), known.end(), wanted);
+    const int number = int(found - known.begin());
+    if (found == known.end()) known.push_back(std::move(wanted));
+    return number;
+}
+
+}  // namespace
+
+void Section::number_sums() {
+    weight_sums.clear(), bias_sums.clear();
+    for (Instruction& i : instructions) {
+        if (i.op != Op::linear) continue;
+        const int outputs = values[i.dst].size;
+        i.bias_sum = find_or_add(bias_sums, {i.biases, outputs});
+        for (Term& term : i.terms)
+            term.sum = find_or_add(weight_sums, {term.parameter, term.start, term.stride, outputs, values[term.input].size});
+    }
+}
 
 Memory::~Memory() {
     if (data) memory_pool().keep(data, bytes);

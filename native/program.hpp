@@ -54,11 +54,13 @@ struct Term {
     int parameter;
     std::int64_t start;   // element of the parameter where row 0, column 0 stands
     std::int64_t stride;  // elements from one row to the next
+    int sum = -1;         // which of the section's weight sums its gradient is added to
 };
 
 struct Bias {
     int parameter;
     std::int64_t start;
+    bool operator==(const Bias& o) const { return parameter == o.parameter && start == o.start; }
 };
 
 struct Instruction {
@@ -69,6 +71,7 @@ struct Instruction {
     int slot = -1;            // of a loss; of normal and bernoulli: which stream of random numbers
     int linear = -1;          // number of this linear instruction in its section
     int derivative_row = -1;  // where its d loss / d (W·input) is kept for the weight gradients
+    int bias_sum = -1;        // which of the section's bias sums its gradient is added to
     std::vector<Term> terms;
     std::vector<Bias> biases;
     std::vector<int> periods;
@@ -87,8 +90,26 @@ struct State {
     int out;      // body value at its end
 };
 
+// Gradients of one weight matrix, and of one sum of biases: instructions that use the same weights share them
+struct WeightSum {
+    int parameter;
+    std::int64_t start, stride;
+    int outputs, inputs;
+    bool operator==(const WeightSum& o) const {
+        return parameter == o.parameter && start == o.start && stride == o.stride && outputs == o.outputs && inputs == o.inputs;
+    }
+};
+struct BiasSum {
+    std::vector<Bias> biases;
+    int outputs;
+    bool operator==(const BiasSum& o) const { return biases == o.biases && outputs == o.outputs; }
+};
+
 struct Section {
     bool checked = false;  // nothing was added since the program was checked
+    std::vector<WeightSum> weight_sums;
+    std::vector<BiasSum> bias_sums;
+    void number_sums();
     std::vector<Value> values;
     std::vector<Instruction> instructions;
     int rows = 0;
