@@ -11,7 +11,7 @@ PYTEST := -m pytest --numprocesses $(or $(JOBS),2) --dist worksteal
 COVERAGE := build/coverage.json
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo lint check test core package bench sanitize fuzz docs clean
+.PHONY: setup demo lint check test core package bench kernels sanitize fuzz docs clean
 
 # torch comes first and pinned: any other request for it would download gigabytes of CUDA
 $(VENV)/.torch: constraints.txt
@@ -62,6 +62,10 @@ package: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --isa $(or $(ISA),all) --save
+
+# the GPU kernels compiled for targets that need not be here: shared memory, registers and spills
+kernels: $(VENV)/.dev
+	$(BIN)/python -m gatel0rd.engine.triton.offline
 
 # the engine's tests on a build with AddressSanitizer and UndefinedBehaviorSanitizer
 SANITIZED := build/sanitize

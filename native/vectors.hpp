@@ -101,7 +101,7 @@ template <class Real, Act act> GATEL0RD_INLINE V<Real> activated(V<Real> x) {
     if constexpr (act == Act::retanh) {
         return larger(V<Real>{}, tanh_of(x));  // keeps a NaN
     }
-    if constexpr (act == Act::heaviside) return choose<Real>(x > 0, splat<Real>(1), V<Real>{});
+    if constexpr (act == Act::heaviside) return choose<Real>(x > 0, splat<Real>(1), choose<Real>(x == x, V<Real>{}, x));  // keeps a NaN
     if constexpr (act == Act::relu) return larger(V<Real>{}, x);  // keeps a NaN
     return x;
 }

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from gatel0rd.engine import instruction_sets, use_instruction_set
+from gatel0rd.engine import eligibility, instruction_sets, use_instruction_set
 from gatel0rd.worlds import registry
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
@@ -26,6 +26,12 @@ def known_worlds(monkeypatch):
     """What a test registers is forgotten after it."""
     monkeypatch.setattr(registry, "_worlds", dict(registry._worlds))
     monkeypatch.setattr(registry, "_loaded", set(registry._loaded))
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_new():
+    """A warning that is given once per process is given once per test."""
+    eligibility.warn_slow.cache_clear()
 
 
 def pytest_terminal_summary(terminalreporter):

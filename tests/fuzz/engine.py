@@ -21,9 +21,9 @@ from torch import Tensor
 
 from gatel0rd.engine import instruction_sets, native
 from gatel0rd.engine.compiled import Compiled, flats, view_of
+from gatel0rd.engine.layer import Affine, Networks, run_layer
 from gatel0rd.engine.program import Value
 from gatel0rd.nn.cells import ElmanCell, GateL0RDCore, GRUCell, LSTMCell
-from gatel0rd.nn.gated_layer import run_layer
 from gatel0rd.nn.unroll import cell_program, unroll
 
 REFUSALS = (ValueError, TypeError, IndexError, RuntimeError, OverflowError)
@@ -161,7 +161,9 @@ def call_layers(draw: Draw) -> None:
     noise = torch.randn(steps, draw.small(batch, batch), hidden, dtype=dtype) if draw.rng.random() < 0.5 else None
     masks = [torch.rand(draw.small(steps, steps), batch) < 0.3 if draw.rng.random() < 0.5 else None for _ in range(2)]
     gate = draw.rng.choice(["retanh", "sigmoid", "heaviside", "tanh"])
-    run = run_layer(layers, gate, x, first, noise=noise, resets=masks[0], active=masks[1])
+    g, r, output, output_gate = (Affine(layer.weight, layer.bias) for layer in layers)
+    networks = Networks((g,), (r,), output, output_gate)
+    run = run_layer(networks, gate, x, first, noise=noise, resets=masks[0], active=masks[1])
     (run.outputs.sum() + run.states.square().sum()).backward()
 
 

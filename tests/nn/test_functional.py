@@ -54,3 +54,18 @@ def test_sampling_probability_falls_to_its_minimum():
     assert F.sampling_probability(0, decay=0.998, minimum=0.02) == 1.0
     assert F.sampling_probability(100, decay=0.998, minimum=0.02) == pytest.approx(0.998**100)
     assert F.sampling_probability(5000, decay=0.998, minimum=0.02) == 0.02
+
+
+def test_any_open_penalty_counts_steps_beyond_a_free_budget():
+    s = torch.full((2, 2, 3), -1.0, dtype=torch.float64)
+    s[0, 0, :2] = torch.tensor([0.5, 1.0])
+    s[1, 1, 2] = 2.0
+    s.requires_grad_()
+    gates = F.retanh(s)
+    assert F.any_open_penalty(gates).item() == 0.5  # two gates that open together cost as much as one
+    F.any_open_penalty(gates, free=0.25).backward()
+    expected = torch.zeros_like(s)
+    expected[0, 0, 1] = (1 - torch.tensor(1.0, dtype=torch.float64).tanh() ** 2) / 4
+    expected[1, 1, 2] = (1 - torch.tensor(2.0, dtype=torch.float64).tanh() ** 2) / 4
+    torch.testing.assert_close(s.grad, expected)
+    assert F.any_open_penalty(gates, free=0.5).item() == 0

@@ -282,3 +282,29 @@ def test_cell_steps_equal_the_layer():
 def test_errors_say_what_was_given_and_expected(call, message):
     with pytest.raises(ValueError, match=message):
         call(layer())
+
+
+@pytest.mark.parametrize("engine", ["auto", "torch"])
+@pytest.mark.parametrize("net_layers", [1, 2])
+def test_gates_and_states_stay_in_float32_under_autocast(engine, net_layers):
+    """THICK-like world models sum up small changes of the state over many steps."""
+    rnn, cell = GateL0RD(INPUT, H, engine=engine, net_layers=net_layers).eval(), GateL0RDCell(INPUT, H).eval()
+    x, h0 = torch.randn(T, B, INPUT), torch.randn(1, B, H)
+    expected = rnn(x, h0, return_gates=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = rnn(x.bfloat16(), h0.bfloat16(), return_gates=True)
+        one = cell(x[0].bfloat16(), h0[0], return_gates=True)
+    assert [tensor.dtype for tensor in found] == [torch.bfloat16, torch.float32, torch.float32]
+    assert [tensor.dtype for tensor in one] == [torch.bfloat16, torch.float32, torch.float32]
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.float(), theirs, rtol=0.05, atol=0.05)
+    torch.testing.assert_close(one[1], cell(x[0].bfloat16().float(), h0[0])[1])
+
+
+def test_what_a_mask_means_is_not_guessed_where_that_would_wait_for_numbers():
+    rnn = GateL0RD(INPUT, H, device="meta")
+    x, mask = torch.zeros(T, B, INPUT, device="meta"), torch.zeros(T, B, dtype=torch.bool, device="meta")
+    with pytest.raises(ValueError, match=r"look at the mask's numbers, here on meta .* say mask_means='starts' or"):
+        rnn(x, None, mask)
+    rnn.mask_means = "starts"
+    assert rnn(x, None, mask)[0].shape == (T, B, H)

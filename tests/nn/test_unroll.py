@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from shapes import INPUT, B, T
 
 from gatel0rd.nn.cells import build_cell
 from gatel0rd.nn.config import CellConfig
-from gatel0rd.nn.unroll import scan
-from gatel0rd.nn.unroll import unroll as unroll_anywhere
+from gatel0rd.nn.unroll import scan, unroll_steps
 
-unroll = partial(unroll_anywhere, engine="torch")
 NAMES = ["gatel0rd", "elman", "gru", "lstm", "clockwork"]
+
+
+def unroll(cell, x, state=None, *, noise=None, resets=None, active=None):
+    start = cell.initial_state(x.shape[1], x) if state is None else state
+    return unroll_steps(cell, x, start, noise, resets, active)
 
 
 def make(name, generator):

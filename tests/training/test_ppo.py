@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gatel0rd.engine import ProgramCache
+from gatel0rd.engine import ProgramCache, SlowPathWarning
 from gatel0rd.engine.frames import run_frames
 from gatel0rd.models.actor_critic import ActorCritic, Categorical, DiagonalGaussian
 from gatel0rd.models.config import ActorCriticConfig
@@ -414,7 +414,8 @@ def test_agents_that_a_program_does_not_describe_are_not_compiled():
         def encode(self, observations):
             return super().encode(observations) * 2
 
-    assert Learner(Own(recall_agent().config), SMALL).compiled is None
+    with pytest.warns(SlowPathWarning, match="Own overrides encode but not _program"):
+        assert Learner(Own(recall_agent().config), SMALL).compiled is None
     frozen = recall_agent()
     frozen.encoder.requires_grad_(False)
     assert Learner(frozen, SMALL).compiled is None
@@ -429,6 +430,7 @@ def test_gates_without_noise_can_be_trained():
     assert np.isfinite(learner.update(rollout, torch.Generator().manual_seed(0))["value"])
 
 
+@pytest.mark.filterwarnings("ignore:.*Heads has hooks:RuntimeWarning")
 def test_hooks_that_come_later_are_called():
     made, other = recall_agent("lstm"), recall_agent("lstm")
     learners = [Learner(made, SMALL), Learner(other, SMALL)]
@@ -608,7 +610,8 @@ def test_replaced_gradients_are_noticed():
 def test_hooks_on_the_encoder_are_called():
     made, seen = recall_agent(), []
     made.encoder.register_forward_hook(lambda *call: seen.append(call))
-    made(torch.rand(2, 3, 4), made.initial_state(3))
+    with pytest.warns(SlowPathWarning, match="VectorEncoder has hooks"):
+        made(torch.rand(2, 3, 4), made.initial_state(3))
     assert len(seen) == 1
 
 

@@ -14,10 +14,11 @@ def info(json: Annotated[Path | None, optional("FILE", "Write the same to this f
     import torch
 
     from gatel0rd import __version__
-    from gatel0rd.engine import status
+    from gatel0rd.engine import gpu, status
     from gatel0rd.files import write_json
 
-    found = {"gatel0rd": __version__, "torch": torch.__version__, "threads": torch.get_num_threads(), **status()}
+    versions = {"gatel0rd": __version__, "torch": torch.__version__, "threads": torch.get_num_threads()}
+    found = {**versions, **status(), **gpu.status()}
     if json is not None:
         write_json(json, found)
     for name, value in found.items():

@@ -1,6 +1,7 @@
 """The compiled core: programs of recurrent models, run in C++ inside ordinary autograd."""
 
-from gatel0rd.engine.compiled import Compiled, ProgramCache, Results, can_run
+from gatel0rd.engine.compiled import Compiled, ProgramCache, Results
+from gatel0rd.engine.eligibility import SlowPathWarning, can_run, find_layout
 from gatel0rd.engine.native import (
     EngineName,
     EngineUnavailableError,
@@ -17,8 +18,10 @@ __all__ = [
     "EngineUnavailableError",
     "ProgramCache",
     "Results",
+    "SlowPathWarning",
     "can_run",
     "check_name",
+    "find_layout",
     "instruction_sets",
     "is_available",
     "status",

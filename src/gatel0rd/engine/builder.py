@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from gatel0rd.engine.program import (
     Activation,
@@ -27,6 +27,10 @@ from gatel0rd.engine.program import (
 
 MOST_NOISE = 16380
 """Features of noise for which the generator's counter has room."""
+
+
+class UnknownLayoutError(ValueError):
+    """A module is not made of exactly the parts that a program describes; the message says which part."""
 
 
 def _same_size(a: Value, b: Value) -> None:
@@ -114,7 +118,10 @@ class Builder:
         self, layer: nn.Linear, inputs: Sequence[Value], act: Activation = "none", addend: Value | None = None
     ) -> Value:
         """A linear layer on values laid end to end, plus an addend, through an activation."""
-        return self.affine(layer, [("weight", inputs)], ["bias"], rows=(0, layer.out_features), act=act, addend=addend)
+        if type(layer) is not nn.Linear:
+            raise UnknownLayoutError(f"a layer is of the class {type(layer).__name__}, not nn.Linear")
+        rows = (0, layer.weight.shape[0])
+        return self.affine(layer, [("weight", inputs)], ["bias"], rows=rows, act=act, addend=addend)
 
     def mlp(
         self,
@@ -127,8 +134,7 @@ class Builder:
 
         ``last`` replaces the last activation, which sees the addend.
         """
-        linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
-        ends_in_tanh = isinstance(layers[-1], nn.Tanh)
+        linears, ends_in_tanh = read_tanh_mlp(layers)
         for layer in linears[:-1]:
             inputs = [self.linear(layer, inputs, "tanh")]
         return self.linear(linears[-1], inputs, last or ("tanh" if ends_in_tanh else "none"), addend)
@@ -236,8 +242,9 @@ class Builder:
         path = self._paths[id(module)]
         full = f"{path}.{name}" if path else name
         if full not in self.program.parameters:
-            parameter = getattr(module, name)
-            assert isinstance(parameter, Tensor)
+            parameter = module._parameters.get(name)
+            if parameter is None:
+                raise UnknownLayoutError(f"{full} is not a parameter")
             self.program.parameters.append(full)
             self.program.shapes.append(tuple(parameter.shape))
         number = self.program.parameters.index(full)
@@ -306,11 +313,44 @@ class ProgramBuilder(Builder):
         return self.program
 
 
-class ProgramModule(nn.Module, ABC):
-    """A module that is written twice: ``forward`` in PyTorch, and :meth:`program` for the compiled engine.
+def describe(make: Callable[[], Program | None]) -> Program | None:
+    """The program that ``make`` writes; None if a module is not what it describes."""
+    try:
+        return make()
+    except UnknownLayoutError:
+        return None
 
-    A subclass that overrides ``forward`` alone runs in PyTorch, as its program would describe something else.
+
+def read_tanh_mlp(layers: nn.Module) -> tuple[list[nn.Linear], bool]:
+    """The linear layers of a chain with tanh between them, and whether tanh ends it; anything else is an error."""
+    parts = list(layers) if type(layers) is nn.Sequential else []
+    if not parts or any(type(part) is not (nn.Tanh if k % 2 else nn.Linear) for k, part in enumerate(parts)):
+        names = ", ".join(type(part).__name__ for part in parts) or type(layers).__name__
+        raise UnknownLayoutError(f"a network is made of {names}, not of nn.Linear and nn.Tanh in turn")
+    return [part for part in parts if isinstance(part, nn.Linear)], len(parts) % 2 == 0
+
+
+class DescribedModule(nn.Module):
+    """A module of which a program says once more what its methods in PyTorch compute.
+
+    Attributes:
+        described: method -> the method that says the same as instructions. A subclass that overrides the first alone
+            runs in PyTorch, as its program would describe something else.
+        own_methods: these methods as they were when the class was made; one that was patched since is noticed.
     """
+
+    described: ClassVar[Mapping[str, str]] = {}
+    own_methods: ClassVar[Mapping[str, Any]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.own_methods = {name: getattr(cls, name) for pair in cls.described.items() for name in pair}
+
+
+class ProgramModule(DescribedModule, ABC):
+    """A module that is written twice: ``forward`` in PyTorch, and :meth:`program` for the compiled engine."""
+
+    described: ClassVar[Mapping[str, str]] = {"forward": "program"}
 
     @abstractmethod
     def program(self, build: Builder, *args: Any, **kwargs: Any) -> Any:

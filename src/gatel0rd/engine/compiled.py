@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from gatel0rd.engine import native
-from gatel0rd.engine.builder import ProgramModule
+from gatel0rd.engine.builder import UnknownLayoutError
+from gatel0rd.engine.eligibility import unavailable, warn_slow
 from gatel0rd.engine.program import Program, Section
+from gatel0rd.engine.tensors import map_batched, readable_gradient, resolve, restore
 
 View = tuple[int, int, int, int, int, int, int]
 """A tensor for the engine: address; strides in time, batch and features; time steps, entries and features."""
@@ -20,7 +22,6 @@ Flat = tuple[int, int]
 """A contiguous tensor for the engine: address and number of elements."""
 NOTHING: View = (0, 0, 0, 0, 0, 0, 0)
 MISSING: Flat = (0, 0)
-DTYPES = (torch.float32, torch.float64)
 
 
 class Results(NamedTuple):
@@ -62,11 +63,13 @@ class Compiled:
 
     def masks(self, root: nn.Module) -> list[Tensor | None]:
         names = self.program.masks
-        return [_resolve(root, names[k]) if k in names else None for k in range(len(self.program.parameters))]
+        found = [_resolve(root, names[k]) if k in names else None for k in range(len(self.program.parameters))]
+        return [None if mask is None else resolve(mask).contiguous() for mask in found]
 
     def run(self, root: nn.Module, sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> Results:
         """Run over time. Shape: sequences [T, B, ·], initials [B, ·]; gradients flow as through any operation."""
         self.check(sequences, initials)
+        sequences, initials = [resolve(tensor) for tensor in sequences], [resolve(tensor) for tensor in initials]
         parameters = self.parameters(root)
         inputs = (*sequences, *initials, *parameters)
         masks = self.masks(root)
@@ -74,7 +77,7 @@ class Compiled:
             apply: Any = _Run.apply
             tensors = apply(self, masks, len(sequences), len(initials), *inputs)
         else:
-            whole = [tensor.contiguous() for tensor in parameters]
+            whole = [resolve(tensor).contiguous() for tensor in parameters]
             tensors = self.forward(sequences, initials, flats(whole), flats(masks), None)
         count = len(self.program.outputs)
         return Results(tensors[:count], tensors[count:])
@@ -112,6 +115,49 @@ class Compiled:
             )
         return outputs + finals
 
+    def backward(
+        self,
+        sequences: Sequence[Tensor],
+        initials: Sequence[Tensor],
+        parameters: Sequence[Tensor],
+        masks: Sequence[Tensor | None],
+        tape: Any,
+        gradients: Sequence[Tensor | None],
+        wanted: Sequence[bool],
+    ) -> tuple[Tensor | None, ...]:
+        """Gradients of sequences, initial tensors and parameters, as far as they are wanted."""
+        like, inputs = sequences[0], (*sequences, *initials)
+        input_gradients = [
+            torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu") if need else None
+            for tensor, need in zip(inputs, wanted, strict=False)
+        ]
+        flat = None
+        if any(wanted[len(inputs) :]):
+            flat = like.new_zeros(self.native.parameter_total)
+        if like.shape[1] > 0:
+            views = [NOTHING if gradient is None else view_of(gradient) for gradient in input_gradients]
+            kept = [readable_gradient(gradient) for gradient in gradients]
+            given = [NOTHING if gradient is None else view_of(gradient) for gradient in kept]
+            count, split = len(self.program.outputs), len(sequences)
+            self.native.backward(
+                *_run_arguments(sequences, initials),
+                flats(parameters),
+                flats(masks),
+                given[:count],
+                given[count:],
+                views[split:],
+                views[:split],
+                *flats([flat]),
+                tape,
+            )
+        parameter_gradients: list[Tensor | None] = [None] * len(parameters)
+        if flat is not None:
+            sizes = [tensor.numel() for tensor in parameters]
+            for k, part in enumerate(flat.split(sizes)):
+                if wanted[len(inputs) + k]:
+                    parameter_gradients[k] = part.view(parameters[k].shape)
+        return (*input_gradients, *parameter_gradients)
+
     def prepare(
         self, root: nn.Module, *, batch_first: bool = False
     ) -> Callable[[Sequence[Tensor], Sequence[Tensor]], Results]:
@@ -120,8 +166,9 @@ class Compiled:
         The caller sees to it that the first call's shapes and types were checked, and that later ones are the same.
         ``batch_first``: as of :meth:`forward`.
         """
-        tensors = [tensor.detach().contiguous() for tensor in self.parameters(root)]
-        parameters, masks = flats(tensors), flats(self.masks(root))
+        buffers = self.masks(root)
+        tensors = [*(resolve(tensor.detach()).contiguous() for tensor in self.parameters(root)), *buffers]
+        parameters, masks = flats(tensors[: -len(buffers)]), flats(buffers)
         count = len(self.program.outputs)
 
         def run(sequences: Sequence[Tensor], initials: Sequence[Tensor], kept: object = tensors) -> Results:
@@ -135,8 +182,11 @@ class Compiled:
 
         ``shift``: how many time steps more than the program runs for the sequences must have.
         """
-        program = self.program
+        program, dtype = self.program, sequences[0].dtype
         steps, batch = sequences[0].shape[:2]
+        for tensor in (*sequences, *initials):
+            if tensor.dtype != dtype or tensor.device.type != "cpu":
+                raise ValueError(f"a tensor is {tensor.dtype} on {tensor.device}; expected {dtype} on cpu")
         for sequence, size in zip(sequences, program.sequences, strict=True):
             if sequence.shape != (steps, batch, size):
                 raise ValueError(f"a sequence has shape {tuple(sequence.shape)}; expected ({steps}, {batch}, {size})")
@@ -160,11 +210,12 @@ class _Run(torch.autograd.Function):
     ) -> Any:
         sequences = tensors[:num_sequences]
         initials = tensors[num_sequences : num_sequences + num_initials]
-        parameters = tuple(tensor.contiguous() for tensor in tensors[num_sequences + num_initials :])
+        parameters = tuple(resolve(tensor).contiguous() for tensor in tensors[num_sequences + num_initials :])
         tape = native.module().Tape()
         results = compiled.forward(sequences, initials, flats(parameters), flats(masks), tape)
         ctx.compiled, ctx.tape, ctx.masks, ctx.counts = compiled, tape, masks, (num_sequences, num_initials)
         ctx.save_for_backward(*sequences, *initials, *parameters)
+        ctx.dtype = sequences[0].dtype
         ctx.set_materialize_grads(False)
         return results
 
@@ -174,46 +225,31 @@ class _Run(torch.autograd.Function):
             raise RuntimeError(
                 "the compiled engine has no second derivatives; use engine='torch' for create_graph=True"
             )
-        compiled, (num_sequences, num_initials) = ctx.compiled, ctx.counts
-        tensors = ctx.saved_tensors
+        compiled: Compiled = ctx.compiled
+        num_sequences, num_initials = ctx.counts
+        tensors = [restore(tensor, ctx.dtype) for tensor in ctx.saved_tensors]
         sequences, initials = tensors[:num_sequences], tensors[num_sequences : num_sequences + num_initials]
-        parameters = tensors[num_sequences + num_initials :]
         wanted = ctx.needs_input_grad[4:]
-        like = sequences[0]
-        inputs = (*sequences, *initials)
-        input_gradients = [
-            torch.zeros(tensor.shape, dtype=tensor.dtype) if need else None
-            for tensor, need in zip(inputs, wanted, strict=False)
-        ]
-        flat = None
-        if any(wanted[len(inputs) :]):
-            flat = like.new_zeros(compiled.native.parameter_total)
-        if like.shape[1] > 0:
-            views = [NOTHING if gradient is None else view_of(gradient) for gradient in input_gradients]
-            given = [NOTHING if gradient is None else view_of(gradient) for gradient in gradients]
-            count = len(compiled.program.outputs)
-            compiled.native.backward(
-                *_run_arguments(sequences, initials),
-                flats(parameters),
-                flats(ctx.masks),
-                given[:count],
-                given[count:],
-                views[num_sequences:],
-                views[:num_sequences],
-                *flats([flat]),
-                ctx.tape,
-            )
-        parameter_gradients: list[Tensor | None] = [None] * len(parameters)
-        if flat is not None:
-            sizes = [tensor.numel() for tensor in parameters]
-            for k, part in enumerate(flat.split(sizes)):
-                if wanted[len(inputs) + k]:
-                    parameter_gradients[k] = part.view(parameters[k].shape)
-        return (None, None, None, None, *input_gradients, *parameter_gradients)
+
+        def run(gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+            parameters = tensors[num_sequences + num_initials :]
+            return compiled.backward(sequences, initials, parameters, ctx.masks, ctx.tape, gradients, wanted)
+
+        return (None, None, None, None, *map_batched(run, gradients))
 
 
 class ProgramCache(dict[Hashable, Compiled | None]):
-    """Compiled programs of a module. A copy of the module starts with an empty one."""
+    """Compiled programs of a module. A copy of the module starts with an empty one.
+
+    Attributes:
+        reasons: why there is no program under a key.
+        layers: the programs of the module's layers, where they run one by one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: dict[Hashable, str] = {}
+        self.layers: defaultdict[int, ProgramCache] = defaultdict(ProgramCache)
 
     def __deepcopy__(self, memo: Any) -> ProgramCache:
         return ProgramCache()
@@ -224,89 +260,22 @@ class ProgramCache(dict[Hashable, Compiled | None]):
     def get_or_make(
         self, key: Hashable, make: Callable[[], Program | None], engine: native.EngineName
     ) -> Compiled | None:
-        """The program under this key; None (an error with ``native``) if the module cannot be described as one."""
+        """The program under this key; None (an error with ``native``) if the module cannot be described as one.
+
+        The key holds the module's layout (:func:`gatel0rd.engine.eligibility.find_layout`) and everything else that the
+        program depends on.
+        """
         if key not in self:
-            program = make()
-            self[key] = None if program is None else Compiled(program)
+            try:
+                program = make()
+                self[key] = None if program is None else Compiled(program)
+            except UnknownLayoutError as error:
+                self[key], self.reasons[key] = None, str(error)
         if self[key] is None and engine == "native":
-            raise native.EngineUnavailableError(
-                "engine='native' cannot be used: a cell has no program, or dropout is on; choose engine='auto'"
-            )
+            raise unavailable(self.reasons.get(key, "a cell has no program"))
+        if key in self.reasons:
+            warn_slow(self.reasons[key])
         return self[key]
-
-
-def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Module, *, called: bool = True) -> bool:
-    """Whether the compiled engine takes these tensors and this module with its parameters; asked for by name, a reason
-    against is an error.
-
-    ``module`` is what would run as a program: hooks inside it, or a cell whose step was overridden without its program,
-    would not be seen.
-    ``called``: whether it is inside of the module's own call, which sees to the module's own hooks.
-    """
-    native.check_name(engine)
-    if engine == "torch":
-        return False
-    if not native.is_available():
-        if engine == "native":
-            native.module()
-        native.warn_once()
-        return False
-    parts = list(_parts(module))
-    parameters = [parameter for part in parts for parameter in part._parameters.values() if parameter is not None]
-    reason = reason_against_tensors([*tensors, *parameters]) or _reason_against_modules(parts, called)
-    if reason and engine == "native":
-        raise native.EngineUnavailableError(f"engine='native' cannot be used: {reason}; choose engine='auto'")
-    return not reason
-
-
-def reason_against_tensors(tensors: Sequence[Tensor]) -> str:
-    """Why the engine does not take these tensors; empty if it does."""
-    if torch.compiler.is_compiling():
-        return "the model is being compiled by torch.compile"
-    transforms = torch._C._functorch.peek_interpreter_stack() is not None
-    forward_mode = torch.autograd.forward_ad._current_level >= 0
-    for tensor in tensors:
-        if transforms and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-            return "a tensor is inside torch.func (vmap, grad or jvp)"
-        if type(tensor) not in (Tensor, nn.Parameter):
-            return f"a tensor is of the class {type(tensor).__name__}"
-        if tensor.device.type != "cpu" or tensor.is_sparse:
-            return f"a tensor is on the device {tensor.device}"
-        if tensor.dtype not in DTYPES:
-            return f"a tensor is of type {tensor.dtype}"
-        if forward_mode and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
-            return "a tensor carries a forward-mode derivative"
-    if len({tensor.dtype for tensor in tensors}) > 1:
-        return "tensors are of different types"
-    return ""
-
-
-def _parts(module: nn.Module) -> Iterator[nn.Module]:
-    """The module and everything inside it: ``modules()``, without what makes that slow."""
-    yield module
-    for part in module._modules.values():
-        if part is not None:
-            yield from _parts(part)
-
-
-def _reason_against_modules(parts: Sequence[nn.Module], called: bool) -> str:
-    for index, part in enumerate(parts):
-        if (index > 0 or not called) and (part._forward_hooks or part._forward_pre_hooks or part._backward_hooks):
-            return f"{type(part).__name__} has hooks"
-        if isinstance(part, ProgramModule) and not _program_is_current(type(part)):
-            return f"{type(part).__name__} overrides forward but not program"
-    return ""
-
-
-@functools.cache
-def _program_is_current(kind: type[ProgramModule]) -> bool:
-    """Whether the program was written with, or after, the step that it describes."""
-    order = kind.__mro__
-
-    def home(name: str) -> int:
-        return next(index for index, parent in enumerate(order) if name in vars(parent))
-
-    return home("program") <= home("forward")
 
 
 def _resolve(root: nn.Module, name: str) -> Tensor:

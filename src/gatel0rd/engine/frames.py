@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+import torch
 from torch import Tensor
 
 from gatel0rd.engine.builder import Builder, ProgramBuilder, ProgramModule
-from gatel0rd.engine.compiled import ProgramCache, can_run
+from gatel0rd.engine.compiled import ProgramCache
+from gatel0rd.engine.eligibility import find_layout
 from gatel0rd.engine.native import EngineName
 from gatel0rd.engine.program import Program, Value
 
@@ -34,8 +36,11 @@ def run_frames(
 ) -> tuple[Tensor, ...]:
     """The module's outputs, from the compiled engine where it can run. Shape: [N, F] -> [N, ·] each."""
     count = len(frames)
-    if count and can_run(engine, [frames], module, called=False):
-        compiled = cache.get_or_make(type(module).__name__, lambda: frame_program(module), engine)
+    if torch.compiler.is_compiling():
+        return module(frames)  # type: ignore[no-any-return]
+    layout = find_layout(engine, [frames], module, called=False) if count else None
+    if layout is not None:
+        compiled = cache.get_or_make(layout, lambda: frame_program(module), engine)
         if compiled is not None:
             lanes = LANES if count % LANES == 0 else count
             laid_out = frames.reshape(count // lanes, lanes, module.input_size)  # [N, F] -> [N / lanes, lanes, F]

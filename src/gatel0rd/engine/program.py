@@ -8,9 +8,10 @@ the names below with the compiled module's when it is loaded.
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
 
 Op = Literal[
     "linear", "add", "multiply", "maximum", "blend", "select", "axpy", "activate", "clear", "due", "tick", "normal",
@@ -137,3 +138,40 @@ class Program:
         """
         largest = max((math.prod(shape) for shape in self.shapes), default=0)
         return batch_size < 64 or largest < 512 * 512
+
+
+def write_program(program: Program) -> str:
+    """A program as text, which an operator of PyTorch can be given; :func:`read_program` is the way back."""
+    return json.dumps(asdict(program), separators=(",", ":"))
+
+
+def read_program(text: str) -> Program:
+    """The program that :func:`write_program` wrote."""
+    given = json.loads(text)
+
+    def section(part: dict[str, Any]) -> Section:
+        instructions = [
+            Instruction(
+                **{
+                    **fields,
+                    "terms": tuple(Term(*term) for term in fields["terms"]),
+                    "biases": tuple(Bias(*bias) for bias in fields["biases"]),
+                    "periods": tuple(fields["periods"]),
+                }
+            )
+            for fields in part["instructions"]
+        ]
+        return Section([Rows(*rows) for rows in part["values"]], instructions)
+
+    given |= {
+        "prologue": section(given["prologue"]),
+        "body": section(given["body"]),
+        "shapes": [tuple(shape) for shape in given["shapes"]],
+        "masks": {int(number): name for number, name in given["masks"].items()},
+        "initial_loads": [InitialLoad(*load) for load in given["initial_loads"]],
+        "sequence_loads": [SequenceLoad(*load) for load in given["sequence_loads"]],
+        "states": [Carry(*carry) for carry in given["states"]],
+        "outputs": [Value(**value) for value in given["outputs"]],
+        "finals": [Value(**value) for value in given["finals"]],
+    }
+    return Program(**given)

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from gatel0rd.engine import native
-from gatel0rd.engine.compiled import pooled_empty, reason_against_tensors
+from gatel0rd.engine.compiled import pooled_empty
+from gatel0rd.engine.eligibility import reason_against_tensors, reason_against_tracing
 
 
 def sample_normal(
@@ -17,7 +18,7 @@ def sample_normal(
     The engine draws them several times as fast as ``torch.randn``, which is used where the engine cannot run: on other
     devices, under torch.compile and torch.func, while something is traced.
     """
-    if not native.is_available() or _is_observed() or reason_against_tensors([like]):
+    if reason_against_tracing() or reason_against_tensors([like]) or not native.is_available():
         return std * torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
     seed = int(torch.randint(2**63 - 1, (), generator=generator))
     out = pooled_empty(*shape, like=like)
@@ -38,8 +39,3 @@ def draw_feed(shape: tuple[int, int], probability: float, *, seed: int, counter:
     out = torch.empty(shape, dtype=torch.float32)
     native.module().draw_bernoulli(False, out.data_ptr(), *shape, seed, counter, probability)
     return out.bool()
-
-
-def _is_observed() -> bool:
-    """Whether somebody records or replaces PyTorch's operations, who would not see numbers that come from elsewhere."""
-    return torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack() > 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.engine import Compiled, EngineName, ProgramCache, Results, can_run, check_name
-from gatel0rd.engine.builder import Builder, ProgramBuilder, ProgramModule
+from gatel0rd.engine import Compiled, EngineName, ProgramCache, Results, check_name, find_layout
+from gatel0rd.engine.builder import Builder, DescribedModule, ProgramBuilder, ProgramModule
+from gatel0rd.engine.eligibility import Layout
 from gatel0rd.engine.frames import run_frames
 from gatel0rd.engine.program import Program, Value
 from gatel0rd.models.config import ActorCriticConfig
@@ -113,7 +114,7 @@ class Heads(ProgramModule):
         return build.mlp(self.actor, [features]), build.mlp(self.critic, [features])
 
 
-class ActorCritic(nn.Module):
+class ActorCritic(DescribedModule):
     """Encoder, memory, actor and critic.
 
     .. math::
@@ -125,6 +126,8 @@ class ActorCritic(nn.Module):
         config: sizes, cell and initialisation.
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
     """
+
+    described: ClassVar[Mapping[str, str]] = dict.fromkeys(("forward", "forward_features", "encode"), "_program")
 
     def __init__(self, config: ActorCriticConfig, *, engine: EngineName = "auto") -> None:
         super().__init__()
@@ -191,7 +194,8 @@ class ActorCritic(nn.Module):
             starts, noise: whether they will be given.
         """
         use = (False, noise, starts and self.memory is not None)
-        compiled = self._compiled(use) if can_run(self.engine, [], self) else None
+        layout = find_layout(self.engine, [], self)
+        compiled = None if layout is None else self._compiled(use, layout)
         dtype = self._dtype
         if compiled is None:
 
@@ -255,15 +259,19 @@ class ActorCritic(nn.Module):
         """Memory, actor and critic in one call of the engine; None where it cannot run."""
         masks = [] if starts is None or self.memory is None else [starts.to(features.dtype).unsqueeze(-1)]
         sequences = [features, *([] if noise is None else [noise]), *masks]
-        if not can_run(self.engine, [*sequences, *state], self):
+        layout = find_layout(self.engine, [*sequences, *state], self)
+        if layout is None:
             return None
-        compiled = self._compiled((True, noise is not None, bool(masks)))
+        compiled = self._compiled((True, noise is not None, bool(masks)), layout)
         return None if compiled is None else self._read(compiled.run(self, sequences, state))
 
-    def _compiled(self, use: tuple[bool, bool, bool]) -> Compiled | None:
+    def _program(self, encoded: bool, with_noise: bool, with_starts: bool) -> Program | None:
+        return agent_program(self, encoded, with_noise, with_starts)
+
+    def _compiled(self, use: tuple[bool, bool, bool], layout: Layout) -> Compiled | None:
         """The :func:`agent_program` for this use, if there is one."""
-        key = (use, None if self.memory is None else self.memory.program_key())
-        return self._programs.get_or_make(key, lambda: agent_program(self, *use), self.engine)
+        key = (use, layout, None if self.memory is None else self.memory.program_key())
+        return self._programs.get_or_make(key, lambda: self._program(*use), self.engine)
 
     def _read(self, results: Results) -> ActorCriticOutput:
         """What an :func:`agent_program` gave."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gatel0rd.engine import EngineName, ProgramCache, can_run, check_name
+from gatel0rd.engine import EngineName, ProgramCache, check_name, find_layout, in_graph
+from gatel0rd.engine.builder import DescribedModule
+from gatel0rd.engine.program import Program
 from gatel0rd.models.config import FollowingModelConfig, WorldModelConfig
 from gatel0rd.models.world_program import rollout_program
 from gatel0rd.nn.cells import State, build_cell
@@ -38,7 +40,7 @@ Predict = Callable[[State, Tensor, Tensor], Tensor]
 """State, last observation [B, O] and actions [T, B, A] -> predictions [T, B, O]."""
 
 
-class WorldModel(nn.Module):
+class WorldModel(DescribedModule):
     r"""f_init, f_pre, a recurrent core and f_post around a residual prediction.
 
     .. math::
@@ -55,6 +57,8 @@ class WorldModel(nn.Module):
 
     Shape: all sequences have time first: observations [T, B, O], actions [T, B, A] (A = 0 is allowed).
     """
+
+    described: ClassVar[Mapping[str, str]] = dict.fromkeys(("initial", "_step", "_run"), "_program")
 
     def __init__(
         self,
@@ -162,11 +166,12 @@ class WorldModel(nn.Module):
                 predictions = self.rollout(state, observation, actions).predictions
             return predictions.transpose(0, 1).contiguous().transpose(0, 1)
 
-        if not can_run(self.engine, [], self):
+        layout = find_layout(self.engine, [], self)
+        if layout is None:
             return predict
         with without_training(self):
             compiled = self._programs.get_or_make(
-                ("predictions", self.core.program_key()),
+                ("predictions", layout, self.config, self.core.program_key()),
                 lambda: rollout_program(
                     self, from_inputs=False, real=False, feed=False, noise=False, only_predictions=True
                 ),
@@ -216,6 +221,9 @@ class WorldModel(nn.Module):
         """Gate noise for one training pass."""
         return self.core.sample_noise(steps, batch_size, next(self.parameters()), generator)
 
+    def _program(self, from_inputs: bool, real: bool, feed: bool, noise: bool) -> Program | None:
+        return rollout_program(self, from_inputs=from_inputs, real=real, feed=feed, noise=noise)
+
     def _run(
         self,
         state: State | None,
@@ -228,13 +236,21 @@ class WorldModel(nn.Module):
         """The closed loop, on the compiled engine where it can run."""
         tensors = [tensor for tensor in (observation, observations, actions, noise) if tensor is not None]
         start = [] if state is None else list(state)
-        if can_run(self.engine, [*tensors, *start], self):
+        if torch.compiler.is_compiling():
+            text = _program_text(self, state is None, observations is not None, feed is not None, noise is not None)
+            if text and self.engine != "torch" and in_graph.takes([*tensors, *start], self):
+                mask = None if feed is None else feed.to(actions.dtype).unsqueeze(-1)
+                sequences = [tensor for tensor in (actions, observations, mask, noise) if tensor is not None]
+                found = in_graph.run(text, self, sequences, [] if state is None else [*start, observation])
+                count = len(found) - len(self.core.state_sizes)
+                return Rollout(found[0], found[1], found[2] if count > 2 else None, tuple(found[count:]))
+            layout = None
+        else:
+            layout = find_layout(self.engine, [*tensors, *start], self, masks=[feed])
+        if layout is not None:
             use = (state is None, observations is not None, feed is not None, noise is not None)
-            compiled = self._programs.get_or_make(
-                (use, self.core.program_key()),
-                lambda: rollout_program(self, from_inputs=use[0], real=use[1], feed=use[2], noise=use[3]),
-                self.engine,
-            )
+            key = (use, layout, self.config, self.core.program_key())
+            compiled = self._programs.get_or_make(key, lambda: self._program(*use), self.engine)
             if compiled is not None:
                 mask = None if feed is None else feed.to(actions.dtype).unsqueeze(-1)
                 sequences = [tensor for tensor in (actions, observations, mask, noise) if tensor is not None]
@@ -291,3 +307,8 @@ def without_training(model: WorldModel) -> Iterator[None]:
     finally:
         if was_training:
             model.train()
+
+
+@in_graph.decide_once
+def _program_text(model: WorldModel, from_inputs: bool, real: bool, feed: bool, noise: bool) -> str:
+    return in_graph.describe(lambda: model._program(from_inputs, real, feed, noise))

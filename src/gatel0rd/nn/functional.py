@@ -15,8 +15,8 @@ def retanh(s: Tensor) -> Tensor:
 
 def heaviside(s: Tensor) -> Tensor:
     """Step function with a straight-through gradient (Fig. 1c): Θ(s) = 1 if s > 0 else 0, dΘ/ds := 1."""
-    # s - s.detach() is exactly 0 for finite s, so the value stays exactly 0 or 1
-    return (s > 0).to(s.dtype) + (s - s.detach())
+    # s - s.detach() is exactly 0 for finite s, so the value stays exactly 0 or 1; a NaN stays one, infinity does not
+    return (s > 0).to(s.dtype) + (s - s.detach()).masked_fill(s.isinf(), 0)
 
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -35,6 +35,17 @@ def l0_penalty(gates: Tensor) -> Tensor:
     Deviations: a mean over time, batch and dimensions, where Eq. 5 sums (the paper's λ values only fit means).
     """
     return heaviside(gates).mean()
+
+
+def any_open_penalty(gates: Tensor, free: float = 0.0) -> Tensor:
+    """Share of (time, sequence) at which any gate is open, as far as it exceeds a free budget: max(0, mean − free).
+
+    What counts is whether the state changes at all, as in models of events; gates that open together cost as much as
+    one. The gradient goes to the widest gate of each step, straight through as in :func:`l0_penalty`.
+
+    Shape: (T, B, H) -> ().
+    """
+    return torch.relu(heaviside(gates.amax(dim=-1)).mean() - free)
 
 
 def l1_penalty(gates: Tensor) -> Tensor:

@@ -1,34 +1,22 @@
-"""GateL0RD's layer over time in the compiled engine: project, recur, read out.
-
-Everything that does not depend on the state is computed for all time steps at once, as large products; only two
-products per step stay in the loop over time.
-"""
+"""GateL0RD and stacks of it as gated layers over time, one after the other."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gatel0rd.engine import native
-from gatel0rd.engine.compiled import flats, pooled_empty
+from gatel0rd.engine.builder import UnknownLayoutError, read_tanh_mlp
+from gatel0rd.engine.layer import Affine, LayerRun, Networks
 from gatel0rd.nn.cells.base import Cell, State
-from gatel0rd.nn.cells.gatel0rd import GateL0RDCore
+from gatel0rd.nn.cells.gatel0rd import GateL0RDCore, check_gate
 from gatel0rd.nn.cells.stack import Stack
 
 SMALLEST = 64
 """Hidden size from which large products pay; smaller layers run as programs, with batch entries in vector lanes."""
-
-
-class LayerRun(NamedTuple):
-    """What a layer gives: outputs [T, B, O], states after each step [T, B, H], gates [T, B, H]."""
-
-    outputs: Tensor
-    states: Tensor
-    gates: Tensor
 
 
 class StackRun(NamedTuple):
@@ -40,150 +28,108 @@ class StackRun(NamedTuple):
     final: State
 
 
-def can_run_layers(cell: Cell) -> bool:
-    """Whether a cell, or each one of a stack, is a GateL0RD whose g and r have one layer, and large enough."""
+class RunLayer(Protocol):
+    """A way to run one layer over time: :func:`run_layer`, or the one in PyTorch."""
+
+    def __call__(
+        self,
+        networks: Networks,
+        gate: str,
+        x: Tensor,
+        first: Tensor,
+        *,
+        noise: Tensor | None,
+        resets: Tensor | None,
+        active: Tensor | None,
+    ) -> LayerRun: ...
+
+
+def find_networks(cell: Cell) -> list[Networks] | None:
+    """The networks of a GateL0RD, or of each one of a stack; None for other cells, and if they are not as they were
+    made.
+    """
+    try:
+        return [read_networks(part) for part in layers_of(cell)]
+    except UnknownLayoutError:
+        return None
+
+
+def read_networks(cell: Cell) -> Networks:
+    """The networks of a GateL0RD; :class:`UnknownLayoutError` for anything else."""
+    if type(cell) is not GateL0RDCore:
+        raise UnknownLayoutError(f"{type(cell).__name__} is not a GateL0RD")
+    if cell.seen_size != cell.input_size:
+        raise UnknownLayoutError("the output does not see the whole input")
+    check_gate(cell.gate)
+    (g, ends_in_tanh), (r, r_ends_in_tanh) = read_tanh_mlp(cell.gate_net), read_tanh_mlp(cell.recommendation_net)
+    heads = [head for head in (cell.output_net, cell.output_gate_net) if head is not None]
+    if ends_in_tanh or not r_ends_in_tanh or any(type(head) is not nn.Linear for head in heads):
+        raise UnknownLayoutError("a network of GateL0RD was replaced")
+    gate, recommendation = (tuple(map(read_affine, layers)) for layers in (g, r))
+    output, output_gate = [*map(read_affine, heads), None, None][:2]
+    return Networks(gate, recommendation, output, output_gate)
+
+
+def read_affine(layer: nn.Linear) -> Affine:
+    """Weight and bias that are parameters, as nothing else is checked before it is read."""
+    weight = layer._parameters.get("weight")
+    if weight is None or "bias" not in layer._parameters:
+        raise UnknownLayoutError("a weight is not a parameter")
+    return Affine(weight, layer._parameters["bias"])
+
+
+def gates_of(cell: Cell) -> list[str]:
+    """The gates of a GateL0RD, or of each one of a stack."""
+    return [part.gate for part in layers_of(cell) if isinstance(part, GateL0RDCore)]
+
+
+def may_be_large(cell: Cell) -> bool:
+    """Whether it is worth while to ask :func:`find_networks` and :func:`can_run_layers`."""
+    return all(part.hidden_size >= SMALLEST for part in layers_of(cell))
+
+
+def are_gated_layers(networks: list[Networks]) -> bool:
+    """Whether g and r have one layer each, a gate for each dimension, and there is an output."""
     return all(
-        type(part) is GateL0RDCore
-        and part.net_layers == 1
-        and part.hidden_size >= SMALLEST
-        and part.seen_size == part.input_size
-        for part in _parts(cell)
+        len(layer.gate) == len(layer.recommendation) == 1
+        and len(layer.gate[0].weight) == len(layer.recommendation[0].weight)
+        and layer.output is not None
+        for layer in networks
     )
+
+
+def can_run_layers(networks: list[Networks]) -> bool:
+    """Whether all layers are gated layers of the engine, and large enough to run so."""
+    return are_gated_layers(networks) and all(len(layer.gate[0].weight) >= SMALLEST for layer in networks)
 
 
 def run_layers(
-    cell: Cell, x: Tensor, start: State, noise: Tensor | None, resets: Tensor | None, active: Tensor | None
+    ways: Sequence[RunLayer],
+    cell: Cell,
+    networks: list[Networks],
+    x: Tensor,
+    start: State,
+    noise: Tensor | None,
+    resets: Tensor | None,
+    active: Tensor | None,
 ) -> StackRun:
-    """Run a cell or a stack over time, layer by layer. Shape: as :func:`gatel0rd.nn.unroll.unroll`."""
-    cells = _parts(cell)
-    noises = [None] * len(cells) if noise is None else noise.split([part.hidden_size for part in cells], dim=-1)
+    """Run a cell or a stack over time, layer by layer, each in its way. Shape: as :func:`gatel0rd.nn.unroll.unroll`."""
+    cells = layers_of(cell)
+    noises = [None] * len(cells) if noise is None else noise.split([part.noise_size for part in cells], dim=-1)
     runs: list[LayerRun] = []
-    for part, first, own in zip(cells, start, noises, strict=True):
+    for run, part, own_networks, first, own in zip(ways, cells, networks, start, noises, strict=True):
         assert isinstance(part, GateL0RDCore)
-        if runs and isinstance(cell, Stack):
+        if runs and isinstance(cell, Stack) and cell.dropout > 0:
             x = F.dropout(x, cell.dropout, cell.training)
-        networks = [part.gate_net[0], part.recommendation_net[0], part.output_net, part.output_gate_net]
-        runs.append(run_layer(networks, part.gate, x, first, noise=own, resets=resets, active=active))  # type: ignore[arg-type]
+        runs.append(run(own_networks, part.gate, x, first, noise=own, resets=resets, active=active))
         x = runs[-1].outputs
-    final = tuple(run.states[-1] for run in runs)
+    final = tuple(found.states.select(0, -1) for found in runs)
     if len(runs) == 1:
         return StackRun(x, runs[0].states, runs[0].gates, final)
-    states, gates = (torch.cat([getattr(run, name) for run in runs], dim=-1) for name in ("states", "gates"))
+    states, gates = (torch.cat([getattr(found, name) for found in runs], dim=-1) for name in ("states", "gates"))
     return StackRun(x, states, gates, final)
 
 
-def _parts(cell: Cell) -> list[Cell]:
-    return cell.cells if isinstance(cell, Stack) else [cell]
-
-
-def run_layer(
-    networks: list[nn.Linear | None],
-    gate: str,
-    x: Tensor,
-    first: Tensor,
-    *,
-    noise: Tensor | None = None,
-    resets: Tensor | None = None,
-    active: Tensor | None = None,
-) -> LayerRun:
-    """Run over time.
-
-    Args:
-        networks: g, r, p and o (None without output gate), each a linear layer on [x, h].
-        gate: activation of g.
-
-    Shape: x [T, B, I], first [B, H], noise [T, B, H], resets and active [T, B] boolean.
-    """
-    parameters = [
-        None if network is None else getattr(network, name) for network in networks for name in ("weight", "bias")
-    ]
-    apply: Any = _Layer.apply
-    return LayerRun(*apply(gate, resets, active, x, first, noise, *parameters))
-
-
-def _call(
-    backward: bool, sizes: list[int], gate: str, networks: list[list[Tensor | None]], tensors: dict[str, Tensor | None]
-) -> None:
-    """One call of the engine, which checks every size; tensors go by the names of ``Layer`` in native/program.hpp."""
-    x = tensors["x"]
-    assert x is not None
-    given = {name: (tensor.data_ptr(), tensor.numel()) for name, tensor in tensors.items() if tensor is not None}
-    native.module().layer(
-        x.dtype == torch.float64,
-        backward,
-        sizes,
-        torch.get_num_threads(),
-        native.activation_numbers()[gate],
-        [flats(row) for row in networks],
-        given,
-    )
-
-
-class _Layer(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        gate: str,
-        resets: Tensor | None,
-        active: Tensor | None,
-        x: Tensor,
-        first: Tensor,
-        noise: Tensor | None,
-        *parameters: Tensor | None,
-    ) -> Any:
-        steps, batch, inputs = x.shape
-        hidden = first.shape[-1]
-        weights = [None if parameter is None else parameter.contiguous() for parameter in parameters]
-        outputs = weights[4].shape[0]  # type: ignore[union-attr]
-        sizes = [steps, batch, inputs, hidden, outputs]
-        masks = {
-            name: None if mask is None else mask.contiguous() for name, mask in (("resets", resets), ("active", active))
-        }
-        empty = partial(pooled_empty, like=x)
-        states = empty(steps + 1, batch, hidden)
-        states[0] = first
-        result = empty(steps, batch, outputs)
-        tensors: dict[str, Tensor | None] = {
-            "x": x.contiguous(),
-            "noise": None if noise is None else noise.contiguous(),
-            **masks,
-            "states": states,
-            "before": states if resets is None else empty(steps, batch, hidden),
-            "fresh": states[1:] if active is None else empty(steps, batch, hidden),
-            "gates": empty(steps, batch, hidden),
-            "recommended": empty(steps, batch, hidden),
-            "read": result if weights[6] is None else empty(steps, batch, outputs),
-            "read_gate": None if weights[6] is None else empty(steps, batch, outputs),
-            "result": result,
-        }
-        networks = [[weights[k], weights[k + 1], None, None] for k in range(0, 8, 2)]
-        _call(False, sizes, gate, networks, tensors)
-        kept = [name for name in tensors if name not in ("noise", "result") and tensors[name] is not None]
-        ctx.gate, ctx.sizes, ctx.kept = gate, sizes, kept
-        ctx.save_for_backward(*weights, *(tensors[name] for name in kept))
-        ctx.set_materialize_grads(False)
-        return result, states[1:], tensors["gates"]
-
-    @staticmethod
-    def backward(ctx: Any, d_result: Tensor | None, d_states: Tensor | None, d_gates: Tensor | None) -> Any:
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "the compiled engine has no second derivatives; use engine='torch' for create_graph=True"
-            )
-        saved = ctx.saved_tensors
-        weights, tensors = list(saved[:8]), dict(zip(ctx.kept, saved[8:], strict=True))
-        wanted = ctx.needs_input_grad[3:]
-        x = tensors["x"]
-        gradients = [
-            torch.zeros_like(weight) if weight is not None and need else None
-            for weight, need in zip(weights, wanted[3:], strict=True)
-        ]
-        given = {"d_result": d_result, "d_states": d_states, "d_gates": d_gates}
-        tensors |= {name: None if tensor is None else tensor.contiguous() for name, tensor in given.items()}
-        tensors["d_x"] = torch.empty_like(x) if wanted[0] else None
-        tensors["d_first"] = x.new_empty(x.shape[1], ctx.sizes[3])
-        networks = [[weights[k], weights[k + 1], gradients[k], gradients[k + 1]] for k in range(0, 8, 2)]
-        d_noise = x.new_empty(*x.shape[:2], ctx.sizes[3]) if wanted[2] else None
-        tensors["d_noise"] = d_noise
-        _call(True, ctx.sizes, ctx.gate, networks, tensors)
-        return (None, None, None, tensors["d_x"], tensors["d_first"] if wanted[1] else None, d_noise, *gradients)
+def layers_of(cell: Cell) -> list[Cell]:
+    """The cells of a stack, or the cell itself."""
+    return cell.cells if type(cell) is Stack else [cell]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from gatel0rd.engine import EngineName, ProgramCache, check_name
-from gatel0rd.nn.cells import GateL0RDCore, Stack
+from gatel0rd.engine.eligibility import reason_against_tracing
+from gatel0rd.nn.arguments import check_input, check_sizes, check_state, is_under_autocast, leave_autocast
+from gatel0rd.nn.bidirectional import unroll_both_ways
+from gatel0rd.nn.cells import GateL0RDCore, Stack, State, Step
 from gatel0rd.nn.config import GateName
-from gatel0rd.nn.unroll import unroll
+from gatel0rd.nn.unroll import Unrolled, unroll
 
 __all__ = ["GateL0RD", "GateL0RDCell"]
 
@@ -56,10 +59,12 @@ class GateL0RDCell(nn.Module):
         gate: GateName = "retanh",
         noise_std: float = 0.1,
         output_gate: bool = True,
+        scalar_gate: bool = False,
+        headless: bool = False,
         net_layers: int = 1,
     ) -> None:
         super().__init__()
-        _check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size)
+        check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size)
         self.cell = GateL0RDCore(
             input_size,
             hidden_size,
@@ -68,6 +73,8 @@ class GateL0RDCell(nn.Module):
             gate=gate,
             noise_std=noise_std,
             output_gate=output_gate,
+            scalar_gate=scalar_gate,
+            headless=headless,
             bias=bias,
             device=device,
             dtype=dtype,
@@ -84,18 +91,29 @@ class GateL0RDCell(nn.Module):
     ) -> tuple[Tensor, ...]:
         if input.dim() not in (1, 2):
             raise ValueError(f"input has shape {tuple(input.shape)}; expected (B, I) or (I)")
-        _check_input(self, input, self.input_size)
+        given_dtype = input.dtype
+        input, hx = leave_autocast(self, input, hx)
+        check_input(self, input, self.input_size)
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
         if hx is None:
             h = self.cell.initial_state(x.shape[0], x)[0]
         else:
-            _check_state(hx, (x.shape[0], self.hidden_size) if batched else (self.hidden_size,), x)
+            check_state(hx, (x.shape[0], self.hidden_size) if batched else (self.hidden_size,), x)
             h = hx if batched else hx.unsqueeze(0)
         noise = self.cell.sample_noise(1, x.shape[0], x, generator) if self.training else None
-        output, (h,), gates = self.cell(x, (h,), None if noise is None else noise[0])
+        output, (h,), gates = self._step(x, h, None if noise is None else noise[0])
+        assert gates is not None
+        output = output.to(given_dtype)
         results = (output, h, gates) if return_gates else (output, h)
         return results if batched else tuple(tensor.squeeze(0) for tensor in results)
+
+    def _step(self, x: Tensor, h: Tensor, noise: Tensor | None) -> Step:
+        """One step; gates and states in the type of the weights, also under autocast."""
+        if not is_under_autocast(x):
+            return self.cell(x, (h,), noise)  # type: ignore[no-any-return]
+        with torch.autocast(x.device.type, enabled=False):
+            return self.cell(x, (h,), noise)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, output_size={self.output_size}"
@@ -119,6 +137,10 @@ class GateL0RD(nn.Module):
         gate: ``retanh``, ``sigmoid`` or ``heaviside`` (straight-through gradient).
         noise_std: standard deviation of the gate noise ε, drawn while training and absent in ``eval()``.
         output_gate: False leaves out the factor o(x_t, h_t).
+        scalar_gate: True: one gate for all dimensions of a layer; with ``gate="heaviside"`` it is binary.
+        headless: True leaves out p and o: the output is the latent state, as in ``nn.GRU``.
+        bidirectional: True: each layer also runs from the last step to the first, with weights of its own; outputs have
+            2·O features, and states and gates of both directions follow each other, as in ``nn.GRU``.
         net_layers: 1 to 3 layers inside g and r.
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
         mask_means: what a mask marks: ``"starts"`` of episodes, ``"valid"`` steps, or ``"auto"`` (see Note).
@@ -135,14 +157,18 @@ class GateL0RD(nn.Module):
     Outputs: output, h_n (and gates)
         - **output**: as input, with O features.
         - **h_n**: :math:`(L, B, H)` or :math:`(L, H)`.
-        - **gates**: Λ(s_t), as input, with L·H features (layer after layer).
+        - **gates**: Λ(s_t), as input, with L·H features (layer after layer), or L with ``scalar_gate``.
 
     Note:
         TorchRL cuts a batch into episodes, pads them and passes a mask that is True on the leading, valid steps of
         every row, at least one row being valid to its end. Read as episode starts such a mask would reset a row at
         every step, so with ``mask_means="auto"`` a mask of more than one step that looks like this is taken as
         TorchRL's: the state is held on the padding. Say ``"starts"`` if your episodes can be one step long, and
-        ``"valid"`` for TorchRL, to leave nothing to be guessed.
+        ``"valid"`` for TorchRL, to leave nothing to be guessed. On a GPU and under torch.compile ``"auto"``
+        with a mask is an error, as it would have to wait for the mask's numbers.
+
+        Under autocast, gates and states stay in the type of the weights, as small changes add up over time; outputs
+        have the type of the input.
 
     Deviations: 0.1 is used as a standard deviation of ε, as in the authors' code (the text has Σ_ii = 0.1).
 
@@ -151,8 +177,6 @@ class GateL0RD(nn.Module):
         >>> rnn = GateL0RD(10, 20, num_layers=2)
         >>> output, h_n, gates = rnn(torch.randn(5, 3, 10), return_gates=True)
     """
-
-    bidirectional = False
 
     def __init__(
         self,
@@ -169,12 +193,15 @@ class GateL0RD(nn.Module):
         gate: GateName = "retanh",
         noise_std: float = 0.1,
         output_gate: bool = True,
+        scalar_gate: bool = False,
+        headless: bool = False,
+        bidirectional: bool = False,
         net_layers: int = 1,
         mask_means: MaskMeaning = "auto",
         engine: EngineName = "auto",
     ) -> None:
         super().__init__()
-        _check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size, num_layers=num_layers)
+        check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size, num_layers=num_layers)
         if mask_means not in ("auto", "starts", "valid"):
             raise ValueError(f"mask_means is {mask_means!r}; expected auto, starts or valid")
         check_name(engine)
@@ -184,22 +211,31 @@ class GateL0RD(nn.Module):
             raise ValueError(f"dropout is {dropout}; expected a probability between 0 and 1")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, output_size or hidden_size
         self.num_layers, self.bias, self.batch_first, self.dropout = num_layers, bias, batch_first, float(dropout)
-        layers = [
-            GateL0RDCore(
-                input_size if index == 0 else self.output_size,
-                hidden_size,
-                self.output_size,
-                net_layers=net_layers,
-                gate=gate,
-                noise_std=noise_std,
-                output_gate=output_gate,
-                bias=bias,
-                device=device,
-                dtype=dtype,
-            )
-            for index in range(num_layers)
-        ]
-        self.stack = Stack(layers, dropout=self.dropout)
+        self.bidirectional = bidirectional
+        directions = 1 + bidirectional
+
+        def make_stack() -> Stack:
+            layers = [
+                GateL0RDCore(
+                    input_size if index == 0 else directions * self.output_size,
+                    hidden_size,
+                    self.output_size,
+                    net_layers=net_layers,
+                    gate=gate,
+                    noise_std=noise_std,
+                    output_gate=output_gate,
+                    scalar_gate=scalar_gate,
+                    headless=headless,
+                    bias=bias,
+                    device=device,
+                    dtype=dtype,
+                )
+                for index in range(num_layers)
+            ]
+            return Stack(layers, dropout=self.dropout)
+
+        self.stack = make_stack()
+        self.backward_stack = make_stack() if bidirectional else None
 
     @overload
     def forward(
@@ -251,26 +287,21 @@ class GateL0RD(nn.Module):
                 x = x.unsqueeze(1)  # (T, I) -> (T, 1, I)
             elif self.batch_first:
                 x = x.transpose(0, 1)  # (B, T, I) -> (T, B, I)
-        _check_input(self, x, self.input_size)
+        given_dtype = x.dtype
+        x, hx = leave_autocast(self, x, hx)
+        check_input(self, x, self.input_size)
 
         steps, batch_size = x.shape[:2]
         state = None
         if hx is not None:
             middle = (batch_size,) if batched else ()
-            _check_state(hx, (self.num_layers, *middle, self.hidden_size), x)
+            directions = 1 + self.bidirectional
+            check_state(hx, (directions * self.num_layers, *middle, self.hidden_size), x)
             state = (hx if batched else hx.unsqueeze(1)).unbind(0)  # (L, H) -> L x (1, H)
-        noise = self.stack.sample_noise(steps, batch_size, x, generator) if self.training else None
-        outputs, _, gates, state = unroll(
-            self.stack,
-            x,
-            state,
-            noise=noise,
-            resets=resets,
-            active=active,
-            engine=self.engine,
-            cache=self._programs,
-        )
+        noise = self._sample_noise(steps, batch_size, x, generator) if self.training else None
+        outputs, _, gates, state = self._unroll(x, state, noise, resets, active)
         assert gates is not None
+        outputs = outputs.to(given_dtype)
         h_n = torch.stack(state)  # L x (B, H) -> (L, B, H)
 
         def arrange(sequence: Tensor) -> Tensor | PackedSequence:
@@ -282,6 +313,26 @@ class GateL0RD(nn.Module):
 
         results = (arrange(outputs), h_n if batched else h_n.squeeze(1))
         return (*results, arrange(gates)) if return_gates else results
+
+    def _sample_noise(
+        self, steps: int, batch_size: int, like: Tensor, generator: torch.Generator | None
+    ) -> Tensor | None:
+        if self.backward_stack is None:
+            return self.stack.sample_noise(steps, batch_size, like, generator)
+        cells = [cell for pair in zip(self.stack.cells, self.backward_stack.cells, strict=True) for cell in pair]
+        drawn = [cell.sample_noise(steps, batch_size, like, generator) for cell in cells]
+        present = [noise for noise in drawn if noise is not None]
+        return torch.cat(present, dim=-1) if present else None
+
+    def _unroll(
+        self, x: Tensor, state: State | None, noise: Tensor | None, resets: Tensor | None, active: Tensor | None
+    ) -> Unrolled:
+        options: dict[str, Any] = {"noise": noise, "active": active, "engine": self.engine, "cache": self._programs}
+        if self.backward_stack is None:
+            return unroll(self.stack, x, state, resets=resets, **options)
+        if resets is not None:
+            raise ValueError("a mask of episode starts was given to a bidirectional layer; give each episode by itself")
+        return unroll_both_ways(self.stack, self.backward_stack, x, state, **options)
 
     def _read_mask(self, mask: Tensor, input: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Episode starts, or the valid steps that TorchRL passes (see the class's Note), time first."""
@@ -295,6 +346,11 @@ class GateL0RD(nn.Module):
         elif self.batch_first:
             mask = mask.transpose(0, 1)
         means = self.mask_means
+        if means == "auto" and (mask.device.type != "cpu" or reason_against_tracing()):
+            raise ValueError(
+                "mask_means is 'auto', which would have to look at the mask's numbers, here on "
+                f"{mask.device} or while operations are recorded; say mask_means='starts' or mask_means='valid'"
+            )
         if means == "auto":
             leading = (mask[1:] <= mask[:-1]).all()  # each row: True, …, True, False, …, False
             means = "valid" if len(mask) > 1 and bool(leading & mask.all(dim=0).any()) else "starts"
@@ -303,6 +359,8 @@ class GateL0RD(nn.Module):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw all weights afresh."""
         self.stack.reset_parameters(generator)
+        if self.backward_stack is not None:
+            self.backward_stack.reset_parameters(generator)
 
     def flatten_parameters(self) -> None:
         """Does nothing; there for code that calls it on ``nn.GRU``."""
@@ -319,24 +377,3 @@ def _pack_like(packed: PackedSequence, sequence: Tensor, lengths: Tensor) -> Pac
         sequence, lengths = sequence[:, order], lengths[order.cpu()]
     data = pack_padded_sequence(sequence, lengths).data
     return PackedSequence(data, packed.batch_sizes, order, packed.unsorted_indices)
-
-
-def _check_sizes(**sizes: int | None) -> None:
-    for name, size in sizes.items():
-        if size is not None and size < 1:
-            raise ValueError(f"{name} is {size}; expected a positive number")
-
-
-def _check_input(module: nn.Module, x: Tensor, input_size: int) -> None:
-    if x.shape[-1] != input_size:
-        raise ValueError(f"input has {x.shape[-1]} features; the layer was made with input_size={input_size}")
-    weight = next(module.parameters())
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise ValueError(f"input is {x.dtype} and the weights are {weight.dtype}; convert one of them with .to()")
-
-
-def _check_state(hx: Tensor, expected: tuple[int, ...], x: Tensor) -> None:
-    if tuple(hx.shape) != expected:
-        raise ValueError(f"hx has shape {tuple(hx.shape)}; expected {expected}")
-    if hx.dtype != x.dtype:
-        raise ValueError(f"hx is {hx.dtype} and input is {x.dtype}; expected the same dtype")

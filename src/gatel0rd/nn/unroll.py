@@ -1,18 +1,36 @@
-"""Time: a cell over a sequence, compiled or in the only loop over time in Python; resets and lengths, once."""
+"""Time: a cell over a sequence, by the fastest path that computes what the cell does; resets and lengths, once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from gatel0rd.engine import EngineName, ProgramCache, can_run
+from gatel0rd.engine import EngineName, ProgramCache, find_layout, gpu, in_graph
 from gatel0rd.engine.builder import ProgramBuilder
+from gatel0rd.engine.eligibility import is_plain
+from gatel0rd.engine.layer import Networks, run_layer
+from gatel0rd.engine.operators import run_layer_operator
 from gatel0rd.engine.program import Program, Value
 from gatel0rd.nn.cells.base import Cell, ProgramStep, State
-from gatel0rd.nn.gated_layer import can_run_layers, run_layers
+from gatel0rd.nn.cells.stack import Stack
+from gatel0rd.nn.gated_layer import (
+    SMALLEST,
+    RunLayer,
+    are_gated_layers,
+    can_run_layers,
+    find_networks,
+    gates_of,
+    layers_of,
+    may_be_large,
+    run_layers,
+)
+from gatel0rd.nn.gated_layer_gpu import is_trusted, recur_by_kernels
+from gatel0rd.nn.gated_layer_torch import run_layer_in_torch
 
 Carry = TypeVar("Carry")
 Column = Tensor | None
@@ -38,8 +56,11 @@ def scan(
     if len(lengths) != 1:
         raise ValueError(f"inputs have {sorted(lengths)} time steps; expected the same number, at least one input")
     rows: list[tuple[Column, ...]] = []
-    for t in range(lengths.pop()):
-        carry, outputs = step(carry, *(None if column is None else column[t] for column in inputs))
+    steps = lengths.pop()
+    # unbound at once: the gradient of column[t] would be a tensor of all steps, at every step
+    columns = [[None] * steps if column is None else column.unbind(0) for column in inputs]
+    for inputs_t in zip(*columns, strict=True):
+        carry, outputs = step(carry, *inputs_t)
         rows.append(outputs)
     if not rows:
         raise ValueError("the sequence has 0 time steps; expected at least 1")
@@ -63,7 +84,8 @@ def unroll(
     engine: EngineName = "auto",
     cache: ProgramCache | None = None,
 ) -> Unrolled:
-    """Run a cell over time: on the compiled engine where it can run, else step by step in PyTorch.
+    """Run a cell over time: on the compiled engine where it can run, else in PyTorch; step by step only where the cell
+    is no plain GateL0RD.
 
     Args:
         x: inputs, [T, B, I].
@@ -76,24 +98,134 @@ def unroll(
     """
     start = cell.initial_state(x.shape[1], x) if state is None else state
     floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
-    if len(x) > 0 and can_run(engine, floats, cell):
-        if x.shape[1] > 0 and can_run_layers(cell):
-            return Unrolled(*run_layers(cell, x, start, noise, resets, active))
+    if torch.compiler.is_compiling() or in_graph.is_only_mapped(floats, cell):
+        return unroll_in_graph(cell, x, start, noise, resets, active, engine)
+    layout = find_layout(engine, floats, cell, masks=[resets, active], called=False) if len(x) > 0 else None
+    if layout is not None:
+        networks = find_networks(cell) if x.shape[1] > 0 and may_be_large(cell) else None
+        if networks is not None and can_run_layers(networks):
+            return Unrolled(*run_layers([run_layer] * len(networks), cell, networks, x, start, noise, resets, active))
+        if isinstance(cell, Stack) and cell.dropout > 0 and cell.training:
+            return _unroll_layer_by_layer(cell, x, start, noise, resets, active, engine, cache)
         use = (noise is not None, resets is not None, active is not None)
         cache = ProgramCache() if cache is None else cache
-        compiled = cache.get_or_make((use, cell.program_key()), lambda: cell_program(cell, *use), engine)
+        compiled = cache.get_or_make((use, layout, cell.program_key()), lambda: cell_program(cell, *use), engine)
         if compiled is not None and (engine == "native" or compiled.program.pays(x.shape[1])):
             masks = [mask.to(x.dtype).unsqueeze(-1) for mask in (resets, active) if mask is not None]
             sequences = [x, *([] if noise is None else [noise]), *masks]
             outputs, finals = compiled.run(cell, sequences, list(start))
             gates = outputs[2] if len(outputs) > 2 else None
             return Unrolled(outputs[0], outputs[1], gates, tuple(finals))
-    return _unroll_in_torch(cell, x, start, noise, resets, active)
+    networks = find_networks(cell) if len(x) > 0 and is_plain(cell) else None
+    if networks is not None:
+        ways = [
+            _way(layer, gate, x, resets, active, engine) for layer, gate in zip(networks, gates_of(cell), strict=True)
+        ]
+        return Unrolled(*run_layers(ways, cell, networks, x, start, noise, resets, active))
+    return unroll_steps(cell, x, start, noise, resets, active)
 
 
-def _unroll_in_torch(
+def unroll_in_graph(
+    cell: Cell,
+    x: Tensor,
+    start: State,
+    noise: Tensor | None,
+    resets: Tensor | None,
+    active: Tensor | None,
+    engine: EngineName,
+) -> Unrolled:
+    """What torch.compile and torch.export record, and vmap maps: operators of the engine where it could run."""
+    floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
+    networks = find_networks(cell) if in_graph.is_plain(cell) else None
+    if engine != "torch" and in_graph.takes(floats, cell):
+        if networks is not None and are_gated_layers(networks):
+            programs = _layer_programs(cell, noise is not None, resets is not None, active is not None)
+            runs = [partial(run_layer_operator, program=program) for program in programs]
+            return Unrolled(*run_layers(runs, cell, networks, x, start, noise, resets, active))
+        if isinstance(cell, Stack) and cell.dropout > 0 and cell.training:
+            return _unroll_layer_by_layer(cell, x, start, noise, resets, active, engine, None)
+        text = _program_text(cell, noise is not None, resets is not None, active is not None)
+        if text:
+            masks = [mask.to(x.dtype).unsqueeze(-1) for mask in (resets, active) if mask is not None]
+            tensors = in_graph.run(text, cell, [x, *([] if noise is None else [noise]), *masks], list(start))
+            count = len(tensors) - len(start)
+            return Unrolled(tensors[0], tensors[1], tensors[2] if count > 2 else None, tuple(tensors[count:]))
+    if networks is not None:
+        ways = [
+            _way(layer, gate, x, resets, active, engine) for layer, gate in zip(networks, gates_of(cell), strict=True)
+        ]
+        return Unrolled(*run_layers(ways, cell, networks, x, start, noise, resets, active))
+    return unroll_steps(cell, x, start, noise, resets, active)
+
+
+def _way(
+    networks: Networks, gate: str, x: Tensor, resets: Tensor | None, active: Tensor | None, engine: EngineName
+) -> RunLayer:
+    """How a layer runs outside of the compiled engine: by a kernel on a GPU, if there is one, else in PyTorch."""
+    hidden = len(networks.gate[-1].weight)
+    if (
+        engine == "auto"
+        and x.device.type == "cuda"
+        and len(networks.gate) == len(networks.recommendation) == 1
+        and len(networks.gate[0].weight) == len(networks.recommendation[0].weight)
+        and torch._C._functorch.peek_interpreter_stack() is None
+        and _has_kernel(x.device, hidden, x.dtype, gate, resets is not None, active is not None)
+    ):
+        return partial(run_layer_in_torch, recur=recur_by_kernels)
+    return run_layer_in_torch
+
+
+@in_graph.decide_once
+def _has_kernel(
+    device: torch.device, hidden: int, dtype: torch.dtype, gate: str, with_resets: bool, with_active: bool
+) -> bool:
+    return not gpu.reason_against(device.type, hidden, dtype) and is_trusted(
+        device, hidden, dtype, gate, with_resets, with_active
+    )
+
+
+@in_graph.decide_once
+def _program_text(cell: Cell, with_noise: bool, with_resets: bool, with_active: bool) -> str:
+    return in_graph.describe(lambda: cell_program(cell, with_noise, with_resets, with_active))
+
+
+@in_graph.decide_once
+def _layer_programs(cell: Cell, with_noise: bool, with_resets: bool, with_active: bool) -> list[str]:
+    """Programs of GateL0RD's layers, empty for those that run as large products."""
+    return [
+        "" if part.hidden_size >= SMALLEST else _program_text(part, with_noise, with_resets, with_active)
+        for part in layers_of(cell)
+    ]
+
+
+def _unroll_layer_by_layer(
+    stack: Stack,
+    x: Tensor,
+    start: State,
+    noise: Tensor | None,
+    resets: Tensor | None,
+    active: Tensor | None,
+    engine: EngineName,
+    cache: ProgramCache | None,
+) -> Unrolled:
+    """Each layer over all time steps, so that dropout is drawn between them once."""
+    cells, runs = stack.cells, list[Unrolled]()
+    noises = [None] * len(cells) if noise is None else noise.split([part.noise_size for part in cells], dim=-1)
+    for index, (part, state, drawn) in enumerate(zip(cells, stack.split(start), noises, strict=True)):
+        x = F.dropout(x, stack.dropout, stack.training) if runs else x
+        own, noise = None if cache is None else cache.layers[index], drawn if part.noise_size else None
+        runs.append(unroll(part, x, state, noise=noise, resets=resets, active=active, engine=engine, cache=own))
+        x = runs[-1].outputs
+    gates = [run.gates for run in runs if run.gates is not None]
+    latents = torch.cat([run.latents for run in runs], dim=-1)
+    state = tuple(tensor for run in runs for tensor in run.state)
+    return Unrolled(x, latents, torch.cat(gates, dim=-1) if gates else None, state)
+
+
+def unroll_steps(
     cell: Cell, x: Tensor, start: State, noise: Tensor | None, resets: Tensor | None, active: Tensor | None
 ) -> Unrolled:
+    """Call the cell at every step, in PyTorch: what every other path must equal."""
     zeros = cell.initial_state(x.shape[1], x)
 
     def step(

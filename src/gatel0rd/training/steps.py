@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gatel0rd.engine import EngineName, EngineUnavailableError, can_run
+from gatel0rd.engine.builder import describe
 from gatel0rd.engine.optimizer import FlatTrainer
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.models.world_program import training_program
@@ -229,10 +230,12 @@ def make_stepper(
 
     ``in_place``: leave the tensors where they are, as views of overlapping windows have to be.
     """
-    if can_run(engine, [observations, actions], model):
+    if can_run(engine, [observations, actions], model, called=False):  # nothing calls the model: its hooks count
         program = None
         if all(parameter.requires_grad for parameter in model.parameters()):
-            program = training_program(model, teacher_forcing=config.teacher_forcing, penalty=config.penalty)
+            program = describe(
+                lambda: training_program(model, teacher_forcing=config.teacher_forcing, penalty=config.penalty)
+            )
         if program is None and engine == "native":
             raise EngineUnavailableError(
                 f"engine='native' cannot train this: frozen parameters, a cell without a program, or the penalty "

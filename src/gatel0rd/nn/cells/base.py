@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -46,6 +46,13 @@ class Cell(ProgramModule):
         noise_std: by how much they are scaled.
         state_sizes: features of each tensor of the state.
     """
+
+    described: ClassVar[Mapping[str, str]] = {
+        "forward": "program",
+        "latents": "latents_program",
+        "state_from": "state_program",
+        "initial_state": "state_program",
+    }
 
     input_size: int
     hidden_size: int

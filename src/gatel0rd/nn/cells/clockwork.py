@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import torch
@@ -54,6 +55,9 @@ class ClockworkCell(TorchLikeCell):
         due = torch.remainder(clock, self.periods) == 0  # [B, H]
         h_t = torch.where(due, torch.tanh(from_x + from_h), h_tm1)
         return Step(h_t, ClockworkState(h_t, torch.remainder(clock + 1, self.common_period)), None)
+
+    def program_key(self) -> Hashable:
+        return tuple(self.periods.tolist()), self.common_period
 
     def program(self, build: Builder, x: Value, state: Values, noise: Value | None) -> ProgramStep:
         h_tm1, clock = state

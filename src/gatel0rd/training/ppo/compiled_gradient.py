@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatel0rd.engine import Compiled, can_run
+from gatel0rd.engine import Compiled, can_run, find_layout
+from gatel0rd.engine.builder import describe
 from gatel0rd.engine.frames import LANES, frame_program
 from gatel0rd.engine.gradients import GradientRun
 from gatel0rd.engine.optimizer import FlatAdam
@@ -48,7 +49,10 @@ class CompiledGradient:
         memory = agent.memory
         with_noise = memory is not None and memory.noise_size > 0 and memory.noise_std > 0
         with_noise = with_noise and config.gate_noise != "none"
-        programs = frame_program(agent.encoder), agent_program(agent, True, with_noise, memory is not None)
+        programs = (
+            describe(lambda: frame_program(agent.encoder)),
+            describe(lambda: agent_program(agent, True, with_noise, memory is not None)),
+        )
         if programs[0] is None or programs[1] is None:
             return None
         used = {*(f"encoder.{name}" for name in programs[0].parameters), *programs[1].parameters}
@@ -62,7 +66,7 @@ class CompiledGradient:
         dtype = self.optimizer.flat.dtype
         same = _key_of(self.agent) == self._key and (rollout.noise is not None) == self.with_noise
         frozen = any(not parameter.requires_grad for parameter in self.parameters.values())
-        if not same or frozen or rollout.values.dtype != dtype or not can_run(self.agent.engine, [], self.agent):
+        if not same or frozen or rollout.values.dtype != dtype:
             return False
         self.rollout, self.count = rollout, rollout.starts.shape[1]
         self.frames = rollout.observations.flatten(0, 1).flatten(1).to(dtype)  # [T·N, size]
@@ -107,4 +111,6 @@ def through_softmax(log_probs: Tensor, gradient: Tensor) -> Tensor:
 
 
 def _key_of(agent: ActorCritic) -> Hashable:
-    return None if agent.memory is None else agent.memory.program_key()
+    """What the programs depend on and may change."""
+    memory = None if agent.memory is None else agent.memory.program_key()
+    return find_layout(agent.engine, [], agent), memory

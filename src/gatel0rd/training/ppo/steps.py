@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gatel0rd.engine import Compiled, can_run
+from gatel0rd.engine.builder import describe
 from gatel0rd.engine.compiled import NOTHING, View, flats, view_of
 from gatel0rd.models.actor_critic import ActorCritic, Categorical, agent_program
 from gatel0rd.nn.cells import State
@@ -152,7 +153,7 @@ def compile_steps(agent: ActorCritic, *, noise: bool) -> Compiled | None:
     """The program of :class:`CompiledSteps`; None where PyTorch has to do the work."""
     if agent.log_std is not None or not is_described(agent) or not can_run(agent.engine, [], agent):
         return None
-    program = agent_program(agent, False, noise, agent.memory is not None)
+    program = describe(lambda: agent_program(agent, False, noise, agent.memory is not None))
     return None if program is None else Compiled(program)
 
 

@@ -1,0 +1,1 @@
+"""GPU kernels of the gated layer's recurrence, written in Triton. Nothing here is imported before it is needed."""

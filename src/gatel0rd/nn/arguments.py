@@ -1,0 +1,40 @@
+"""What layer and cell are given: checks that say what was expected, and the types that autocast left behind."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def check_sizes(**sizes: int | None) -> None:
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name} is {size}; expected a positive number")
+
+
+def is_under_autocast(x: Tensor) -> bool:
+    kind = x.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+
+
+def leave_autocast(module: nn.Module, x: Tensor, hx: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Under autocast, input and state in the type of the weights; what came before may have left them in another."""
+    if not is_under_autocast(x):
+        return x, hx
+    dtype = next(module.parameters()).dtype
+    return x.to(dtype), None if hx is None else hx.to(dtype)
+
+
+def check_input(module: nn.Module, x: Tensor, input_size: int) -> None:
+    if x.shape[-1] != input_size:
+        raise ValueError(f"input has {x.shape[-1]} features; the layer was made with input_size={input_size}")
+    weight = next(module.parameters())
+    if x.dtype != weight.dtype:
+        raise ValueError(f"input is {x.dtype} and the weights are {weight.dtype}; convert one of them with .to()")
+
+
+def check_state(hx: Tensor, expected: tuple[int, ...], x: Tensor) -> None:
+    if tuple(hx.shape) != expected:
+        raise ValueError(f"hx has shape {tuple(hx.shape)}; expected {expected}")
+    if hx.dtype != x.dtype:
+        raise ValueError(f"hx is {hx.dtype} and input is {x.dtype}; expected the same dtype")
