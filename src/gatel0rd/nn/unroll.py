@@ -158,6 +158,24 @@ def unroll_in_graph(
     return unroll_steps(cell, x, start, noise, resets, active)
 
 
+def _unroll_in_torch(
+    networks: list[Networks] | None,
+    cell: Cell,
+    x: Tensor,
+    start: State,
+    noise: Tensor | None,
+    resets: Tensor | None,
+    active: Tensor | None,
+    engine: EngineName,
+) -> Unrolled:
+    """Layer by layer if their networks are known, else step by step."""
+    if networks is None:
+        return unroll_steps(cell, x, start, noise, resets, active)
+    pairs = zip(networks, gates_of(cell), strict=True)
+    ways = [_way(layer, gate, x, resets, active, engine) for layer, gate in pairs]
+    return Unrolled(*run_layers(ways, cell, networks, x, start, noise, resets, active))
+
+
 def _way(
     networks: Networks, gate: str, x: Tensor, resets: Tensor | None, active: Tensor | None, engine: EngineName
 ) -> RunLayer:
