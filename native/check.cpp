@@ -62,15 +62,22 @@ struct SectionCheck {
                    to_string(number) + ", which has " + to_string(program.parameter_sizes[number]));
     }
 
+    // as far as numbers can be added without leaving 64 bits; no parameter is that large
+    static std::int64_t bounded(std::int64_t number) {
+        constexpr std::int64_t most = std::int64_t(1) << 36;
+        return std::max<std::int64_t>(-1, std::min(number, most));
+    }
+
     void linear(const Instruction& i) {
         value(i.dst, "the result");
         const std::int64_t rows = size(i.dst);
         for (const Term& term : i.terms) {
             read(term.input, "an input");
             if (term.stride < size(term.input)) refuse("the rows of a weight matrix overlap");
-            parameter(term.parameter, term.start, term.start + (rows - 1) * term.stride + size(term.input), "a weight matrix");
+            const std::int64_t start = bounded(term.start), stride = bounded(term.stride);
+            parameter(term.parameter, start, start + (rows - 1) * stride + size(term.input), "a weight matrix");
         }
-        for (const Bias& bias : i.biases) parameter(bias.parameter, bias.start, bias.start + rows, "a bias");
+        for (const Bias& bias : i.biases) parameter(bias.parameter, bounded(bias.start), bounded(bias.start) + rows, "a bias");
         if (i.a >= 0) read(i.a, "the addend"), same(i.a, int(rows), "the addend");
     }
 
@@ -199,7 +206,8 @@ void check_run(const Program& p, const Run& run, const std::vector<std::int64_t>
         if (std::size_t(load.tensor) >= tensors.size()) refuse("tensor " + to_string(load.tensor) + " was not given");
         const int size = p.prologue.values[load.value].size;
         const std::int64_t entries = timed && run.index ? 0 : run.batch;
-        check_extent(tensors[load.tensor], size, entries, timed ? load.time + 1 : 0, timed ? "a sequence" : "an initial state");
+        check_extent(tensors[load.tensor], size, entries, timed ? std::int64_t(load.time) + 1 : 0,
+                     timed ? "a sequence" : "an initial state");
     }
     for (const Load& load : p.sequence_loads) {
         if (std::size_t(load.tensor) >= run.sequences.size()) refuse("sequence " + to_string(load.tensor) + " was not given");

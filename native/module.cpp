@@ -133,7 +133,7 @@ NB_MODULE(_native, m) {
     nb::class_<Section>(m, "Section")
         .def("value",
              [](Section& s, std::int64_t size) {
-                 if (size < 0 || size + s.rows > (1 << 24))
+                 if (size < 0 || size > (1 << 24) - s.rows)
                      throw std::invalid_argument("a value has " + std::to_string(size) + " rows; expected 0 to 2^24 in all");
                  s.values.push_back({s.rows, int(size)});
                  s.rows += int(size), s.checked = false;
@@ -141,7 +141,8 @@ NB_MODULE(_native, m) {
              })
         .def("view",
              [](Section& s, int of, std::int64_t start, std::int64_t size) {
-                 if (of < 0 || of >= int(s.values.size()) || start < 0 || size < 1 || start + size > s.values[of].size)
+                 if (of < 0 || of >= int(s.values.size()) || start < 0 || size < 1 || start > s.values[of].size ||
+                     size > s.values[of].size - start)
                      throw std::invalid_argument("a view leaves its value");
                  s.values.push_back({s.values[of].offset + int(start), int(size)});
                  s.checked = false;
