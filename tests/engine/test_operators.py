@@ -13,6 +13,7 @@ from torch._dynamo import utils as dynamo
 
 from gatel0rd import GateL0RD, WorldModel
 from gatel0rd.engine import operators
+from gatel0rd.engine.operators import layers
 from gatel0rd.engine.program import read_program, write_program
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.cells import GateL0RDCore, build_cell
@@ -194,8 +195,8 @@ def test_mapped_layers_are_one_call(hidden, monkeypatch):
     rnn = GateL0RD(INPUT, hidden).eval().requires_grad_(False)
     x, h = torch.randn(B, 4, T, INPUT), torch.randn(4, 1, B, hidden)
     calls = []
-    forward = operators.gated_layer._opoverload
-    monkeypatch.setattr(operators, "gated_layer", lambda *given: calls.append(1) or forward(*given))
+    forward = layers.gated_layer._opoverload
+    monkeypatch.setattr(layers, "gated_layer", lambda *given: calls.append(1) or forward(*given))
     mapped = torch.func.vmap(lambda x, h: rnn(x.transpose(0, 1), h)[:2], (1, 0), 1)(x, h)
     for k in range(4):
         for ours, theirs in zip(mapped, rnn(x[:, k].transpose(0, 1), h[k])[:2], strict=True):

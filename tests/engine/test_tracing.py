@@ -52,19 +52,6 @@ def test_make_fx(hidden, inputs):
     torch.testing.assert_close(traced(inputs[1]), model(inputs[1]))
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("hidden", SIZES)
-def test_torchscript_onnx(hidden, inputs, tmp_path):
-    import onnxruntime
-
-    model, path = Model(hidden).eval(), tmp_path / "model.onnx"
-    torch.onnx.export(model, (inputs[0],), path, input_names=["x"], dynamo=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"x": inputs[1].numpy()})
-    torch.testing.assert_close(torch.from_numpy(found), model(inputs[1]), rtol=1e-4, atol=1e-5)
-
-
 def test_native_says_what_records(inputs):
     model = Model(H, engine="native").eval()
     with pytest.raises(EngineUnavailableError, match=r"being traced by torch\.jit"), warnings.catch_warnings():

@@ -16,6 +16,10 @@ from gatel0rd.engine import gpu
 HERE = Path(__file__).parent
 
 
+needs_triton = pytest.mark.skipif(not gpu.has_triton(), reason="Triton is not installed (extra gpu)")
+
+
+@needs_triton
 @pytest.mark.slow
 def test_kernels_in_the_interpreter():
     """All tests of interpreted_triton.py, whose process has the interpreter."""
@@ -34,6 +38,7 @@ def test_kernels_in_the_interpreter():
     assert run.returncode == 0, run.stdout[-4000:]
 
 
+@needs_triton
 @pytest.mark.slow
 def test_kernels_compile_for_gpus_that_are_not_here(tmp_path):
     """For NVIDIA and AMD, in tiles and resident, within the shared memory of each."""
@@ -66,7 +71,7 @@ def test_reasons_against_kernels(case, reason, monkeypatch):
     if not torch.cuda.is_available():
         assert "sees no CUDA" in gpu.reason_against("cuda", *case[1:])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-
+    monkeypatch.setattr(gpu, "has_triton", lambda: True)
     assert re.search(reason, gpu.reason_against(*case))
 
 

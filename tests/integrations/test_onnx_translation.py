@@ -69,3 +69,17 @@ def test_without_the_translation_there_is_an_error_and_no_wrong_file(tmp_path):
             model, (torch.randn(T, B, INPUT), torch.rand(T, B) < 0.3), str(path), dynamo=True, verbose=False
         )
     assert not path.exists()
+
+
+@pytest.mark.parametrize("hidden", [4, 64])
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_the_older_exporter_records_what_depends_on_the_input(hidden, tmp_path):
+    import onnxruntime
+
+    model, path = Model(hidden, True).eval(), str(tmp_path / "model.onnx")
+    given = [(torch.randn(T, B, INPUT), torch.rand(T, B) < 0.3) for _ in range(2)]
+    torch.onnx.export(model, given[0], path, input_names=["x", "mask"], dynamo=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found = session.run(None, {"x": given[1][0].numpy(), "mask": given[1][1].numpy()})
+    for ours, theirs in zip(found, model(*given[1]), strict=True):
+        np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-5)

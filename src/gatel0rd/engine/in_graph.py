@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gatel0rd.engine import builder, eligibility, native
-from gatel0rd.engine.operators import _program, run_program
+from gatel0rd.engine.operators import program_of, run_program
 from gatel0rd.engine.program import Program, write_program
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ def describe(make: Callable[[], Program | None]) -> str:
 @decide_once
 def _names(text: str) -> tuple[list[str], list[str]]:
     """Parameters and masks of a program, by their dotted names."""
-    program = _program(text)
+    program = program_of(text)
     return program.parameters, [program.masks[number] for number in sorted(program.masks)]
 
 

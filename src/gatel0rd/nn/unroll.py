@@ -117,12 +117,7 @@ def unroll(
             gates = outputs[2] if len(outputs) > 2 else None
             return Unrolled(outputs[0], outputs[1], gates, tuple(finals))
     networks = find_networks(cell) if len(x) > 0 and is_plain(cell) else None
-    if networks is not None:
-        ways = [
-            _way(layer, gate, x, resets, active, engine) for layer, gate in zip(networks, gates_of(cell), strict=True)
-        ]
-        return Unrolled(*run_layers(ways, cell, networks, x, start, noise, resets, active))
-    return unroll_steps(cell, x, start, noise, resets, active)
+    return _unroll_in_torch(networks, cell, x, start, noise, resets, active, engine)
 
 
 def unroll_in_graph(
@@ -150,12 +145,25 @@ def unroll_in_graph(
             tensors = in_graph.run(text, cell, [x, *([] if noise is None else [noise]), *masks], list(start))
             count = len(tensors) - len(start)
             return Unrolled(tensors[0], tensors[1], tensors[2] if count > 2 else None, tuple(tensors[count:]))
-    if networks is not None:
-        ways = [
-            _way(layer, gate, x, resets, active, engine) for layer, gate in zip(networks, gates_of(cell), strict=True)
-        ]
-        return Unrolled(*run_layers(ways, cell, networks, x, start, noise, resets, active))
-    return unroll_steps(cell, x, start, noise, resets, active)
+    return _unroll_in_torch(networks, cell, x, start, noise, resets, active, engine)
+
+
+def _unroll_in_torch(
+    networks: list[Networks] | None,
+    cell: Cell,
+    x: Tensor,
+    start: State,
+    noise: Tensor | None,
+    resets: Tensor | None,
+    active: Tensor | None,
+    engine: EngineName,
+) -> Unrolled:
+    """Layer by layer if their networks are known, else step by step."""
+    if networks is None:
+        return unroll_steps(cell, x, start, noise, resets, active)
+    pairs = zip(networks, gates_of(cell), strict=True)
+    ways = [_way(layer, gate, x, resets, active, engine) for layer, gate in pairs]
+    return Unrolled(*run_layers(ways, cell, networks, x, start, noise, resets, active))
 
 
 def _way(

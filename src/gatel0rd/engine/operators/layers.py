@@ -1,9 +1,4 @@
-"""The engine as operators of PyTorch, which torch.compile and torch.export see as one step of their graph.
-
-``gatel0rd::gated_layer`` is a GateL0RD layer over time; ``gatel0rd::run_program`` is any program, given as text, so
-that a graph that was saved needs nothing of the process that made it. Both have fake kernels and gradients; under vmap,
-entries of the mapped dimension become entries of the batch.
-"""
+"""A gated layer over time as an operator: ``gatel0rd::gated_layer``."""
 
 from __future__ import annotations
 
@@ -14,186 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatel0rd.engine import native
-from gatel0rd.engine.compiled import Compiled, flats
 from gatel0rd.engine.layer import Affine, LayerRun, Networks, backward_layer, forward_layer
-from gatel0rd.engine.program import Program, read_program
+from gatel0rd.engine.operators.mapping import Dims, fold, map_by_loop, unfold
+from gatel0rd.engine.operators.programs import run_program, run_program_backward
 from gatel0rd.engine.tensors import resolve
-
-Dims = tuple[Any, ...]
-
-
-# ---- programs ----
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(text: str) -> Compiled:
-    return Compiled(read_program(text))
-
-
-@functools.lru_cache(maxsize=256)
-def _program(text: str) -> Program:
-    return read_program(text)
-
-
-def _all_masks(program: Program, masks: Sequence[Tensor]) -> list[Tensor | None]:
-    """Masks of all parameters, out of those that are there in the order of their numbers."""
-    found = dict(zip(sorted(program.masks), masks, strict=True))
-    return [found.get(number) for number in range(len(program.parameters))]
-
-
-@torch.library.custom_op("gatel0rd::run_program", mutates_args=(), device_types="cpu")
-def run_program(
-    program: str,
-    sequences: Sequence[Tensor],
-    initials: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    masks: Sequence[Tensor],
-) -> list[Tensor]:
-    """Outputs [T, B, ·] and final values [B, ·] of a program."""
-    compiled = _compiled(program)
-    compiled.check(sequences, initials)
-    whole = [resolve(tensor).contiguous() for tensor in parameters]
-    return list(
-        compiled.forward(
-            [resolve(tensor) for tensor in sequences],
-            [resolve(tensor) for tensor in initials],
-            flats(whole),
-            flats(_all_masks(compiled.program, masks)),
-            None,
-        )
-    )
-
-
-@run_program.register_fake
-def _(
-    program: str,
-    sequences: Sequence[Tensor],
-    initials: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    masks: Sequence[Tensor],
-) -> list[Tensor]:
-    described, like = _program(program), sequences[0]
-    steps, batch = like.shape[:2]
-    outputs = [like.new_empty(steps, batch, value.size) for value in described.outputs]
-    return outputs + [like.new_empty(batch, value.size) for value in described.finals]
-
-
-@torch.library.custom_op("gatel0rd::run_program_backward", mutates_args=(), device_types="cpu")
-def run_program_backward(
-    program: str,
-    sequences: Sequence[Tensor],
-    initials: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    masks: Sequence[Tensor],
-    gradients: Sequence[Tensor],
-    wanted: Sequence[bool],
-) -> list[Tensor]:
-    """Gradients of sequences, initial tensors and parameters as far as they are wanted, empty tensors for the others.
-
-    The forward pass is run once more: an operator cannot keep what is no tensor.
-    """
-    compiled, tape = _compiled(program), native.module().Tape()
-    given, start = [resolve(tensor) for tensor in sequences], [resolve(tensor) for tensor in initials]
-    whole, buffers = [resolve(tensor).contiguous() for tensor in parameters], _all_masks(compiled.program, masks)
-    compiled.forward(given, start, flats(whole), flats(buffers), tape)
-    found = compiled.backward(given, start, whole, buffers, tape, gradients, wanted)
-    # parts of one flat gradient; results of an operator share no memory
-    return [sequences[0].new_empty(0) if gradient is None else gradient.clone() for gradient in found]
-
-
-@run_program_backward.register_fake
-def _(
-    program: str,
-    sequences: Sequence[Tensor],
-    initials: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    masks: Sequence[Tensor],
-    gradients: Sequence[Tensor],
-    wanted: Sequence[bool],
-) -> list[Tensor]:
-    inputs = (*sequences, *initials, *parameters)
-    return [tensor.new_empty(tensor.shape if need else (0,)) for tensor, need in zip(inputs, wanted, strict=True)]
-
-
-def _keep_program(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    program, *groups = inputs
-    ctx.program, ctx.counts = program, [len(group) for group in groups]
-    ctx.save_for_backward(*(tensor for group in groups for tensor in group))
-
-
-def _differentiate_program(ctx: Any, gradients: list[Tensor]) -> Any:
-    groups = [list(group) for group in _split(ctx.saved_tensors, ctx.counts)]
-    inputs = [tensor for group in groups[:3] for tensor in group]
-    wanted = [tensor.requires_grad for tensor in inputs]
-    found = run_program_backward(ctx.program, *groups, gradients, wanted)
-    kept = [gradient if need else None for gradient, need in zip(found, wanted, strict=True)]
-    return (None, *map(list, _split(kept, ctx.counts[:3])), [None] * ctx.counts[3])
-
-
-run_program.register_autograd(_differentiate_program, setup_context=_keep_program)
-
-
-def _split(values: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
-    ends = [sum(counts[: k + 1]) for k in range(len(counts))]
-    return [values[end - count : end] for end, count in zip(ends, counts, strict=True)]
-
-
-# ---- vmap ----
-
-
-def _entry(value: Any, dim: Any, index: int) -> Any:
-    """One entry of the mapped dimension; lists of tensors have lists of dimensions."""
-    if isinstance(value, list | tuple):
-        return [_entry(one, of_one, index) for one, of_one in zip(value, dim, strict=True)]
-    return value if dim is None else value.select(dim, index)
-
-
-def _map_by_loop(operator: Any, info: Any, in_dims: Dims, *given: Any) -> tuple[Any, Any]:
-    """One call per entry: what every operator can do."""
-    runs = [
-        operator(*(_entry(value, dim, k) for value, dim in zip(given, in_dims, strict=True)))
-        for k in range(info.batch_size)
-    ]
-    stacked = [torch.stack(parts) for parts in zip(*runs, strict=True)]
-    return (stacked, [0] * len(stacked)) if isinstance(runs[0], list) else (tuple(stacked), (0,) * len(stacked))
-
-
-def _fold(tensor: Tensor | None, dim: int | None, count: int, batch_dim: int) -> Tensor | None:
-    """Entries of the mapped dimension as entries of the batch. Shape: [T, B, ·] per entry -> [T, N·B, ·]."""
-    if tensor is None:
-        return None
-    if dim is None:
-        whole = tensor.unsqueeze(batch_dim).expand(*tensor.shape[:batch_dim], count, *tensor.shape[batch_dim:])
-    else:
-        whole = tensor.movedim(dim, batch_dim)
-    return whole.flatten(batch_dim, batch_dim + 1)
-
-
-def _unfold(tensor: Tensor, count: int, batch_dim: int) -> Tensor:
-    shape = tensor.shape
-    return tensor.view(*shape[:batch_dim], count, shape[batch_dim] // count, *shape[batch_dim + 1 :])
-
-
-def _map_program(info: Any, in_dims: Dims, *given: Any) -> tuple[Any, Any]:
-    program, sequences, initials, parameters, masks = given
-    _, sequence_dims, initial_dims, *others = in_dims
-    if any(dim is not None for dims in others for dim in dims):
-        return _map_by_loop(run_program, info, in_dims, *given)
-    count = info.batch_size
-    folded = [_fold(value, dim, count, 1) for value, dim in zip(sequences, sequence_dims, strict=True)]
-    starts = [_fold(value, dim, count, 0) for value, dim in zip(initials, initial_dims, strict=True)]
-    found = run_program(program, folded, starts, parameters, masks)
-    timed = len(_program(program).outputs)
-    dims = [1] * timed + [0] * (len(found) - timed)
-    return [_unfold(tensor, count, dim) for tensor, dim in zip(found, dims, strict=True)], dims
-
-
-run_program.register_vmap(_map_program)
-run_program_backward.register_vmap(functools.partial(_map_by_loop, run_program_backward))
-
-
-# ---- layers ----
 
 SAVED = ("states", "gates", "before", "fresh", "recommended", "read", "read_gate")
 """What the operator gives after its outputs; what is not there is an empty tensor."""
@@ -379,18 +198,18 @@ gated_layer.register_autograd(_differentiate_layer, setup_context=_keep_layer)
 
 def _map_layer(info: Any, in_dims: Dims, *given: Any) -> tuple[Any, Any]:
     if any(dim is not None for dim in in_dims[7:]):
-        return _map_by_loop(gated_layer, info, in_dims, *given)
+        return map_by_loop(gated_layer, info, in_dims, *given)
     gate, program, *tensors = given
     count = info.batch_size
     batch_dims = [1, 0, 1, 1, 1]  # of x, the first state, noise, resets and active
-    folded = [_fold(*one) for one in zip(tensors[:5], in_dims[2:7], [count] * 5, batch_dims, strict=True)]
+    folded = [fold(*one) for one in zip(tensors[:5], in_dims[2:7], [count] * 5, batch_dims, strict=True)]
     found = gated_layer(gate, program, *folded, *tensors[5:])
     dims = tuple(1 if tensor.dim() == 3 else None for tensor in found)
-    return tuple(_unfold(tensor, count, 1) if dim else tensor for tensor, dim in zip(found, dims, strict=True)), dims
+    return tuple(unfold(tensor, count, 1) if dim else tensor for tensor, dim in zip(found, dims, strict=True)), dims
 
 
 gated_layer.register_vmap(_map_layer)
-gated_layer_backward.register_vmap(functools.partial(_map_by_loop, gated_layer_backward))
+gated_layer_backward.register_vmap(functools.partial(map_by_loop, gated_layer_backward))
 
 
 def run_layer_operator(
