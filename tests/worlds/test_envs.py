@@ -77,6 +77,7 @@ def test_pictures_show_the_scene_and_change_with_it(name):
 def test_a_history_of_observations_gives_the_picture_of_the_environment(name):
     env = gymnasium.make(name, render_mode="rgb_array")
     history = [env.reset(seed=1)[0]]
+    env.action_space.seed(1)
     for _ in range(12):
         history.append(env.step(env.action_space.sample())[0])
     drawn = WORLDS[name].draw(np.array(history), 320).astype(int)

@@ -104,7 +104,8 @@ class GateL0RDCore(Cell):
         h_t = gate * self.recommendation_net(xh) + (1 - gate) * h_tm1
         if self.output_net is None:
             return Step(h_t, (h_t,), gate)
-        xh = torch.cat([x_t[..., : self.seen_size], h_t], dim=-1)
+        seen = x_t if self.seen_size == self.input_size else x_t.narrow(-1, 0, self.seen_size)
+        xh = torch.cat([seen, h_t], dim=-1)
         y_t = torch.tanh(self.output_net(xh))
         if self.output_gate_net is not None:
             y_t = y_t * torch.sigmoid(self.output_gate_net(xh))
