@@ -11,7 +11,7 @@ PYTEST := -m pytest --numprocesses $(or $(JOBS),2) --dist worksteal
 COVERAGE := build/coverage.json
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo lint check test core package bench kernels sanitize fuzz docs clean
+.PHONY: setup demo lint check test core package bench kernels sanitize fuzz public docs clean
 
 # torch comes first and pinned: any other request for it would download gigabytes of CUDA
 $(VENV)/.torch: constraints.txt
@@ -27,7 +27,15 @@ $(VENV)/.demo: $(VENV)/.torch $(SOURCES)
 # the package with every extra
 $(VENV)/.dev: $(VENV)/.torch $(SOURCES)
 	$(PIP) --editable ".[dev]"
+	$(PIP) --no-deps $(PUBLIC)
 	touch $@ $(VENV)/.demo
+
+# data and peers of `gatel0rd segment-public`: without dependencies, as their ranges of numpy and pandas end before our pins,
+# and of all but claspy only the data files are read
+PUBLIC := aeon claspy daproli deprecated llvmlite numba river seglearn
+public: $(VENV)/.demo
+	$(PIP) --editable ".[own,segment]"
+	$(PIP) --no-deps $(PUBLIC)
 
 setup: $(VENV)/.demo
 
