@@ -309,7 +309,6 @@ Layer make_layer(const std::array<std::int64_t, 5>& sizes, int threads, int act,
     if (backward) {
         layer.d_result = get("d_result", all * O, false);
         layer.d_states = get("d_states", all * H, false);
-        layer.d_last = get("d_last", B * H, false);
         layer.d_gates = get("d_gates", all * H, false);
         layer.d_x = get("d_x", all * I, false);
         layer.d_noise = get("d_noise", all * H, false);

@@ -209,10 +209,7 @@ template <class Real> struct GatedLayer {
                         Real* d_recommend) const {
         const std::size_t size = std::size_t(count) * H, start = std::size_t(first) * H;
         Real* carry = real(layer.d_first) + start;  // the gradient of the state, from the last step to the first
-        if (layer.d_last)
-            std::copy_n(real(layer.d_last) + start, size, carry);
-        else
-            std::fill_n(carry, size, Real(0));
+        std::fill_n(carry, size, Real(0));
         std::vector<Real> held(layer.active ? size : 0);
         for (int t = T - 1; t >= 0; --t) {
             const std::size_t at = std::size_t(t) * B * H + start;

@@ -217,7 +217,6 @@ struct Layer {
     // for backward; given gradients may be missing
     const void* d_result = nullptr;
     const void* d_states = nullptr;  // [steps, batch, hidden], of the states after each step
-    const void* d_last = nullptr;    // [batch, hidden], of the last state
     const void* d_gates = nullptr;
     void* d_x = nullptr;      // wanted if not missing
     void* d_first = nullptr;  // [batch, hidden], always filled

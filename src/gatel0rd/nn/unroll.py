@@ -111,9 +111,7 @@ def unroll(
         cache = ProgramCache() if cache is None else cache
         compiled = cache.get_or_make((use, layout, cell.program_key()), lambda: cell_program(cell, *use), engine)
         if compiled is not None and (engine == "native" or compiled.program.pays(x.shape[1])):
-            masks = [mask.to(x.dtype).unsqueeze(-1) for mask in (resets, active) if mask is not None]
-            sequences = [x, *([] if noise is None else [noise]), *masks]
-            outputs, finals = compiled.run(cell, sequences, list(start))
+            outputs, finals = compiled.run(cell, _sequences(x, noise, resets, active), list(start))
             gates = outputs[2] if len(outputs) > 2 else None
             return Unrolled(outputs[0], outputs[1], gates, tuple(finals))
     networks = find_networks(cell) if len(x) > 0 and is_plain(cell) else None
@@ -141,11 +139,16 @@ def unroll_in_graph(
             return _unroll_layer_by_layer(cell, x, start, noise, resets, active, engine, None)
         text = _program_text(cell, noise is not None, resets is not None, active is not None)
         if text:
-            masks = [mask.to(x.dtype).unsqueeze(-1) for mask in (resets, active) if mask is not None]
-            tensors = in_graph.run(text, cell, [x, *([] if noise is None else [noise]), *masks], list(start))
+            tensors = in_graph.run(text, cell, _sequences(x, noise, resets, active), list(start))
             count = len(tensors) - len(start)
             return Unrolled(tensors[0], tensors[1], tensors[2] if count > 2 else None, tuple(tensors[count:]))
     return _unroll_in_torch(networks, cell, x, start, noise, resets, active, engine)
+
+
+def _sequences(x: Tensor, noise: Tensor | None, resets: Tensor | None, active: Tensor | None) -> list[Tensor]:
+    """What :func:`cell_program` reads at every step, in its order; masks have one feature of the type of ``x``."""
+    masks = [mask.to(x.dtype).unsqueeze(-1) for mask in (resets, active) if mask is not None]
+    return [x, *([] if noise is None else [noise]), *masks]
 
 
 def _unroll_in_torch(

@@ -17,13 +17,13 @@ from gatel0rd.engine.tensors import resolve
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(text: str) -> Compiled:
-    return Compiled(read_program(text))
+def program_of(text: str) -> Program:
+    return read_program(text)
 
 
 @functools.lru_cache(maxsize=256)
-def program_of(text: str) -> Program:
-    return read_program(text)
+def _compiled(text: str) -> Compiled:
+    return Compiled(program_of(text))
 
 
 def _all_masks(program: Program, masks: Sequence[Tensor]) -> list[Tensor | None]:
