@@ -1053,11 +1053,11 @@ template <class Real> static std::size_t tape_bytes(const Program& p, int steps,
 
 template <class Real> static void forward(const Program& p, const Run& run, Tape* tape) {
     const Context<Real> context(p, run);
-    if (tape) tape->memory.reserve(tape_bytes<Real>(p, run.steps, run.batch));
+    if (tape) tape->reserve(tape_bytes<Real>(p, run.steps, run.batch));
     for_chunks<Real>(context.blocks(), run.threads, [&](int b, int, Worker<Real>& worker) {
         const int frames = tape ? run.steps : std::min(run.steps, 2);
         const std::size_t size = context.block_size(frames);
-        Real* memory = tape ? static_cast<Real*>(tape->memory.data) + size * b : worker.tape.get(size);
+        Real* memory = tape ? static_cast<Real*>(tape->data) + size * b : worker.tape.get(size);
         Real* losses = worker.losses.get(std::size_t(p.loss_slots + 1) * lanes<Real>);
         forward_block<Real>(context, Block<Real>(context, b, memory), frames, losses);
     });
@@ -1086,7 +1086,7 @@ template <class Real> static void backward(const Program& p, const Run& run, con
     Real* partial = static_cast<Real*>(sums.data);
     if (partial) std::memset(partial, 0, bytes);
     for_chunks<Real>(context.blocks(), run.threads, [&](int b, int chunk, Worker<Real>& worker) {
-        Real* memory = static_cast<Real*>(tape.memory.data) + context.block_size(run.steps) * b;
+        Real* memory = static_cast<Real*>(tape.data) + context.block_size(run.steps) * b;
         backward_block<Real>(context, Block<Real>(context, b, memory), g, needs, collector, first_collector, worker,
                              partial ? partial + count * chunk : nullptr);
     });

@@ -179,7 +179,18 @@ NB_MODULE(_native, m) {
         return nb::ndarray<nb::pytorch, std::uint8_t, nb::ndim<1>>(raw->data, {bytes}, owner);
     });
 
-    nb::class_<Tape>(m, "Tape").def(nb::init<>());
+    nb::class_<Tape>(m, "Tape")
+        .def(nb::init<>())
+        .def("__init__",
+             [](Tape* tape, const Flat& memory) {
+                 new (tape) Tape(pointer(memory.first), memory.second < 0 ? 0 : std::size_t(memory.second));
+             })
+        // whether a forward pass of this program with these sizes was the last to write here, with the instruction set of now
+        .def("holds", [](Tape& tape, const Program& p, bool wide, int steps, int batch) {
+            if (steps < 0 || batch < 1) return false;
+            const Backend& used = backend_for(p, wide, batch);
+            return tape.read_label({&used, &p, steps, batch}, used.tape_bytes(p, steps, batch));
+        });
 
     nb::class_<Program>(m, "Program")
         .def(nb::init<>())
@@ -220,7 +231,7 @@ NB_MODULE(_native, m) {
                 const ThreadChoice choice({&p, forward_call, wide, steps, batch}, threads);
                 run.threads = choice.threads();
                 used.forward(p, run, tape);
-                if (tape) tape->backend = &used, tape->program = &p, tape->steps = run.steps, tape->batch = run.batch;
+                if (tape) tape->write_label({&used, &p, run.steps, run.batch});
             },
             nb::arg("wide"), nb::arg("steps"), nb::arg("batch"), nb::arg("threads"), nb::arg("initials"), nb::arg("sequences"),
             nb::arg("outputs"), nb::arg("finals"), nb::arg("parameters"), nb::arg("masks"), nb::arg("tape").none())
@@ -238,13 +249,14 @@ NB_MODULE(_native, m) {
                  check_gradients(p, run, g);
                  if (g.parameters && flat.second != p.parameter_total)
                      throw std::invalid_argument("the gradient has another size than the parameters");
-                 if (tape.program != &p || tape.steps != run.steps || tape.batch != run.batch || !tape.backend ||
-                     tape.backend->wide != wide)
+                 const TapeLabel& label = tape.label;
+                 if (label.program != &p || label.steps != run.steps || label.batch != run.batch || !label.backend ||
+                     label.backend->wide != wide)
                      throw std::invalid_argument("the tape is not of a forward pass of this program with these sizes");
                  nb::gil_scoped_release release;
                  const ThreadChoice choice({&p, backward_call, wide, steps, batch}, threads);
                  run.threads = choice.threads();
-                 tape.backend->backward(p, run, g, tape);
+                 label.backend->backward(p, run, g, tape);
              })
         .def("train", [](Program& p, bool wide, std::int64_t steps, std::int64_t batch, int threads, const Flat& index,
                          const std::vector<View>& sequences, const std::vector<Flat>& parameters, const std::vector<Flat>& masks,

@@ -2,10 +2,13 @@
 #include "program.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include <pthread.h>
@@ -98,6 +101,36 @@ void Memory::reserve(std::size_t wanted) {
     data = std::aligned_alloc(64, rounded);
     if (!data) throw std::bad_alloc();
     bytes = rounded;
+}
+
+Tape::Tape(void* memory, std::size_t bytes) : given_(memory), room_(bytes) {
+    if (!memory || bytes < label_bytes || reinterpret_cast<std::uintptr_t>(memory) % 64)
+        throw std::invalid_argument("a tape needs 64 bytes or more, at an address that 64 divides");
+    data = static_cast<char*>(memory) + label_bytes;
+}
+
+void Tape::reserve(std::size_t bytes) {
+    if (!given_) {
+        own_.reserve(bytes);
+        data = own_.data;
+    } else if (bytes > room_ - label_bytes)
+        throw std::invalid_argument("the memory for a tape is too small");
+}
+
+void Tape::write_label(const TapeLabel& written) {
+    label = written;
+    if (given_) std::memcpy(given_, &label, sizeof(label));
+}
+
+bool Tape::read_label(const TapeLabel& expected, std::size_t bytes) {
+    if (!given_ || bytes > room_ - label_bytes) return false;
+    TapeLabel found;
+    std::memcpy(&found, given_, sizeof(found));
+    if (found.backend != expected.backend || found.program != expected.program || found.steps != expected.steps ||
+        found.batch != expected.batch)
+        return false;
+    label = expected;
+    return true;
 }
 
 }  // namespace gatel0rd

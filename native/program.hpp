@@ -178,11 +178,26 @@ struct Memory {
 
 // What a forward pass leaves for its backward pass, in blocks of lanes
 struct Backend;
-struct Tape {
+struct TapeLabel {
     const Backend* backend = nullptr;  // that wrote it, in its own layout
     const Program* program = nullptr;
     int steps = 0, batch = 0;
-    Memory memory;
+};
+struct Tape {
+    static constexpr std::size_t label_bytes = 64;
+    TapeLabel label;
+    void* data = nullptr;
+    Tape() = default;
+    // In memory of the caller's, which begins with room for the label
+    Tape(void* memory, std::size_t bytes);
+    void reserve(std::size_t bytes);
+    void write_label(const TapeLabel& written);  // of a forward pass that has ended
+    bool read_label(const TapeLabel& expected, std::size_t bytes);  // whether the caller's memory holds such a tape
+
+  private:
+    Memory own_;
+    void* given_ = nullptr;
+    std::size_t room_ = 0;
 };
 
 // A gated layer over time: project, recur, read out. Everything that does not depend on the state is computed for all time

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gatel0rd.engine import native, use_instruction_set
-from gatel0rd.engine.compiled import Compiled, flats, view_of
+from gatel0rd.engine.compiled import Compiled, flats, pooled_bytes, view_of
 from gatel0rd.engine.optimizer import FlatTrainer
 from gatel0rd.models import WorldModel
 from gatel0rd.models.config import WorldModelConfig
@@ -179,6 +179,27 @@ def test_a_tape_of_another_program_or_size_is_refused():
             compiled.native.backward(
                 False, steps, 5, 1, [view_of(h)], [view_of(x)], flats(weights), [], *views, (0, 0), tape
             )
+
+
+def test_memory_that_holds_no_tape_is_refused():
+    cell = GateL0RDCore(3, 2)
+    compiled = Compiled(cell_program(cell, False, False, False))
+    weights = [parameter.detach() for parameter in compiled.parameters(cell)]
+    given = [torch.randn(4, 5, 3)], [torch.zeros(5, 2)], flats(weights), flats(compiled.masks(cell))
+    memory = pooled_bytes(2**16)
+    for address, size in ((0, 2**16), (memory.data_ptr(), 63), (memory.data_ptr(), -1), (memory.data_ptr() + 8, 2**10)):
+        with pytest.raises(ValueError, match="64 bytes or more"):
+            native.module().Tape((address, size))
+    with pytest.raises(ValueError, match="too small"):
+        compiled.forward(*given, native.module().Tape((memory.data_ptr(), 128)))
+    memory.zero_()
+    tape = native.module().Tape((memory.data_ptr(), len(memory)))
+    assert not tape.holds(compiled.native, False, 4, 5)
+    compiled.forward(*given, tape)
+    assert native.module().Tape((memory.data_ptr(), len(memory))).holds(compiled.native, False, 4, 5)
+    for wide, steps, batch in ((True, 4, 5), (False, 3, 5), (False, 4, 6), (False, -1, 5), (False, 4, 0)):
+        assert not tape.holds(compiled.native, wide, steps, batch)
+    assert not native.module().Tape((memory.data_ptr(), 128)).holds(compiled.native, False, 4, 5)
 
 
 def test_more_than_a_million_steps_run():

@@ -12,9 +12,11 @@ from torch import nn
 from torch._dynamo import utils as dynamo
 
 from gatel0rd import GateL0RD, WorldModel
-from gatel0rd.engine import operators
+from gatel0rd.engine import instruction_sets, operators, use_instruction_set
+from gatel0rd.engine.compiled import Compiled
 from gatel0rd.engine.operators import layers
 from gatel0rd.engine.program import read_program, write_program
+from gatel0rd.engine.random import sample_normal
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.cells import GateL0RDCore, build_cell
 from gatel0rd.nn.config import CellConfig
@@ -88,7 +90,7 @@ def test_pytorch_accepts_the_operator_for_programs(name):
     start = [state.requires_grad_() for state in cell.initial_state(B, x)]
     masks = [cell.get_buffer(program.masks[number]) for number in sorted(program.masks)]
     parameters = [cell.get_parameter(name) for name in program.parameters]
-    torch.library.opcheck(operators.run_program, (write_program(program), [x], start, parameters, masks))
+    torch.library.opcheck(operators.run_program, (write_program(program), [x], start, parameters, masks, False))
 
 
 @pytest.mark.slow
@@ -132,6 +134,77 @@ def test_compiled_models_train_with_noise_and_dropout():
     outputs.sum().backward()
     assert model.rnn.stack.layers[0].gate_net[0].weight.grad.abs().sum() > 0
     assert not torch.equal(compiled(torch.randn(T, B, INPUT))[2], gates)
+    compiled(torch.randn(T, B + 2, INPUT))[0].sum().backward()  # sizes vary from here on
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_noise_in_a_graph_is_normal_and_follows_the_seed(dtype):
+    torch._dynamo.reset()
+
+    def draw(like):
+        return sample_normal((*like.shape[:2], 7), 0.5, like=like)
+
+    compiled = torch.compile(draw, fullgraph=True)
+    for steps in (100, 200):
+        like = torch.empty(steps, 30, 2, dtype=dtype)
+        torch.manual_seed(1)
+        first, second = compiled(like), compiled(like)
+        torch.manual_seed(1)
+        assert torch.equal(compiled(like), first) and not torch.equal(first, second)
+        assert first.shape == (steps, 30, 7) and first.dtype == dtype
+        assert first.mean().abs() < 0.02 and abs(first.std() - 0.5) < 0.02
+        assert torch.corrcoef(torch.stack([first.flatten(), second.flatten()]))[0, 1].abs() < 0.03
+
+
+def compiled_loss(cell):
+    torch._dynamo.reset()
+    return torch.compile(lambda x: unroll(cell, x).outputs.square().sum(), fullgraph=True, backend="aot_eager")
+
+
+def count_passes(monkeypatch):
+    """Each forward pass of a program."""
+    passes, real = [], Compiled.forward
+    monkeypatch.setattr(Compiled, "forward", lambda *given, **named: passes.append(1) or real(*given, **named))
+    return passes
+
+
+def test_a_graph_keeps_the_tape_of_its_forward_pass(monkeypatch, instruction_set):
+    for batch in (1, 5, 40, 70):  # rows of each width
+        cell, x = GateL0RDCore(INPUT, H, 4), torch.randn(T, batch, INPUT, requires_grad=True)
+        run = compiled_loss(cell)
+        passes = count_passes(monkeypatch)
+        ours = torch.autograd.grad(run(x), [x, *cell.parameters()])
+        assert len(passes) == 1
+        theirs = torch.autograd.grad(unroll(cell, x).outputs.square().sum(), [x, *cell.parameters()])
+        assert all(map(torch.equal, ours, theirs))
+        with torch.no_grad():
+            assert torch.equal(run(x), unroll(cell, x).outputs.square().sum())
+
+
+@pytest.mark.parametrize("change", ["instruction set", "alignment", "content", "type"])
+def test_a_tape_that_was_changed_is_made_again(monkeypatch, change):
+    cell, x = GateL0RDCore(INPUT, H, 4), torch.randn(T, B, INPUT, requires_grad=True)
+    sets = instruction_sets()
+
+    def unpack(tensor):
+        if tensor.dtype != torch.uint8:
+            return tensor
+        if change == "alignment":
+            return torch.cat([tensor.new_zeros(3), tensor])[3:]
+        return {"content": torch.zeros_like(tensor), "type": tensor.float()}.get(change, tensor)
+
+    text = write_program(cell_program(cell, False, False, False))
+    parameters, start = list(cell.parameters()), torch.zeros(B, H)
+    passes = count_passes(monkeypatch)
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack), use_instruction_set(sets[-1]):
+        loss = operators.run_program(text, [x], [start], parameters, [], True)[0].square().sum()
+    later = sets[0] if change == "instruction set" else sets[-1]
+    with use_instruction_set(later):
+        ours = torch.autograd.grad(loss, [x, *parameters])
+    assert len(passes) == (1 if later == sets[-1] and change == "instruction set" else 2)
+    assert_all_close(ours, torch.autograd.grad(unroll(cell, x).outputs.square().sum(), [x, *parameters]))
 
 
 @pytest.mark.slow
@@ -194,14 +267,13 @@ def test_mapped_layers_are_one_call(hidden, monkeypatch):
     """Entries become entries of the batch; mapped weights are a call each."""
     rnn = GateL0RD(INPUT, hidden).eval().requires_grad_(False)
     x, h = torch.randn(B, 4, T, INPUT), torch.randn(4, 1, B, hidden)
-    calls = []
-    forward = layers.gated_layer._opoverload
-    monkeypatch.setattr(layers, "gated_layer", lambda *given: calls.append(1) or forward(*given))
+    passes, forward = count_passes(monkeypatch), layers.forward_layer
+    monkeypatch.setattr(layers, "forward_layer", lambda *given: passes.append(1) or forward(*given))
     mapped = torch.func.vmap(lambda x, h: rnn(x.transpose(0, 1), h)[:2], (1, 0), 1)(x, h)
+    assert len(passes) == 1
     for k in range(4):
         for ours, theirs in zip(mapped, rnn(x[:, k].transpose(0, 1), h[k])[:2], strict=True):
             torch.testing.assert_close(ours[:, k], theirs)
-    assert len(calls) == 2  # the call that is mapped, and the one that the rule makes
     many = {name: torch.stack([value, 2 * value]) for name, value in rnn.named_parameters()}
     one = x[:, 0].transpose(0, 1)
     both = torch.func.vmap(lambda given: torch.func.functional_call(rnn, given, (one,))[0])(many)

@@ -298,12 +298,17 @@ def _run_arguments(sequences: Sequence[Tensor], initials: Sequence[Tensor]) -> t
 
 
 def pooled_empty(*shape: int, like: Tensor) -> Tensor:
-    """An uninitialised tensor whose memory comes from the engine's pool and goes back to it.
+    """An uninitialised tensor of :func:`pooled_bytes`."""
+    return pooled_bytes(math.prod(shape) * like.element_size()).view(like.dtype).view(shape)
+
+
+def pooled_bytes(count: int) -> Tensor:
+    """Uninitialised memory that comes from the engine's pool and goes back to it.
 
     The system hands out large blocks page by page, which takes longer than some layers compute.
     """
-    bytes_: Tensor = native.module().pooled(math.prod(shape) * like.element_size())
-    return bytes_.view(like.dtype).view(shape)
+    found: Tensor = native.module().pooled(count)
+    return found
 
 
 def flats(tensors: Iterable[Tensor | None]) -> list[Flat]:

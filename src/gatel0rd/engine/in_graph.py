@@ -46,6 +46,17 @@ def takes(tensors: Sequence[Tensor], module: nn.Module) -> bool:
     )
 
 
+def draws(dtype: torch.dtype, device_type: str) -> bool:
+    """Whether the engine draws random numbers of this kind in a graph."""
+    known = dtype in eligibility.DTYPES and device_type == "cpu"
+    return known and not torch.compiler.is_exporting() and _is_there()
+
+
+@decide_once
+def _is_there() -> bool:
+    return native.is_available()
+
+
 def is_only_mapped(tensors: Sequence[Tensor], module: nn.Module) -> bool:
     """Whether this is inside of vmap and nothing else of torch.func, and nothing is differentiated.
 
@@ -76,8 +87,10 @@ def run(text: str, root: nn.Module, sequences: list[Tensor], initials: list[Tens
     """Run a program by its operator. Shape: sequences [T, B, ·], initials [B, ·]."""
     parameters, masks = _names(text)
     found = [[_find(root, name) for name in names] for names in (parameters, masks)]
-    results: list[Tensor] = run_program(text, sequences, initials, *found)
-    return results
+    differentiated = any(tensor.requires_grad for tensor in (*sequences, *initials, *found[0]))
+    keep = differentiated and torch.is_grad_enabled() and not torch.compiler.is_exporting()
+    results: list[Tensor] = run_program(text, sequences, initials, *found, keep)
+    return results[:-1]
 
 
 def _find(root: nn.Module, name: str) -> Tensor:

@@ -87,6 +87,11 @@ class Section:
     values: list[Rows] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of all values that are not part of another."""
+        return sum(rows.size for rows in self.values if rows.of < 0)
+
 
 class SequenceLoad(NamedTuple):
     """A value of the body that is read from a sequence at every step, ``shift`` steps ahead."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gatel0rd.engine import native
-from gatel0rd.engine.compiled import pooled_empty
+from gatel0rd.engine import in_graph, native
 from gatel0rd.engine.eligibility import reason_against_tensors, reason_against_tracing
+from gatel0rd.engine.operators.random import draw_at_once, draw_numbers
 
 
 def sample_normal(
@@ -16,15 +16,17 @@ def sample_normal(
     """Normal numbers with the dtype and device of ``like``, from a seed that ``generator`` gives.
 
     The engine draws them several times as fast as ``torch.randn``, which is used where the engine cannot run: on other
-    devices, under torch.compile and torch.func, while something is traced.
+    devices, under torch.func, while something is traced or exported.
     """
-    if reason_against_tracing() or reason_against_tensors([like]) or not native.is_available():
-        return std * torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
-    seed = int(torch.randint(2**63 - 1, (), generator=generator))
-    out = pooled_empty(*shape, like=like)
-    module = native.module()
-    module.draw_numbers(like.dtype == torch.float64, out.data_ptr(), out.numel(), torch.get_num_threads(), seed, std)
-    return out
+    if torch.compiler.is_compiling():
+        if generator is None and in_graph.draws(like.dtype, like.device.type):
+            drawn: Tensor = draw_numbers(torch.randint(2**62, ()), shape, std, like.dtype)
+            return drawn
+    elif native.is_available() and not (reason_against_tracing() or reason_against_tensors([like])):
+        return draw_at_once(int(torch.randint(2**63 - 1, (), generator=generator)), shape, std, like.dtype)
+    if generator is None:  # a graph whose sizes vary takes no such argument
+        return std * torch.randn(shape, dtype=like.dtype, device=like.device)
+    return std * torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
 
 
 def draw_noise(shape: tuple[int, int, int], scale: float, *, seed: int, counter: int, dtype: torch.dtype) -> Tensor:

@@ -131,7 +131,8 @@ def unroll_in_graph(
     floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
     networks = find_networks(cell) if in_graph.is_plain(cell) else None
     if engine != "torch" and in_graph.takes(floats, cell):
-        if networks is not None and are_gated_layers(networks):
+        exports = torch.compiler.is_exporting()  # of which ONNX is made, layer by layer
+        if networks is not None and (are_gated_layers(networks) if exports else can_run_layers(networks)):
             programs = _layer_programs(cell, noise is not None, resets is not None, active is not None)
             runs = [partial(run_layer_operator, program=program) for program in programs]
             return Unrolled(*run_layers(runs, cell, networks, x, start, noise, resets, active))
@@ -220,7 +221,8 @@ def _unroll_layer_by_layer(
     cache: ProgramCache | None,
 ) -> Unrolled:
     """Each layer over all time steps, so that dropout is drawn between them once."""
-    cells, runs = stack.cells, list[Unrolled]()
+    cells = stack.cells
+    runs: list[Unrolled] = []
     noises = [None] * len(cells) if noise is None else noise.split([part.noise_size for part in cells], dim=-1)
     for index, (part, state, drawn) in enumerate(zip(cells, stack.split(start), noises, strict=True)):
         x = F.dropout(x, stack.dropout, stack.training) if runs else x

@@ -52,7 +52,8 @@ def gated_layer(
     )
     if program:
         present = [weight for weight in parameters if weight is not None]
-        outputs, states, gates, _ = run_program(program, _sequences(x, noise, resets, active), [first], present, [])
+        sequences = _sequences(x, noise, resets, active)
+        outputs, states, gates, *_ = run_program(program, sequences, [first], present, [], False)
         nothing = [x.new_empty(0) for _ in SAVED[2:]]
         return (outputs, torch.cat([first.unsqueeze(0), states]), gates, *nothing)
     weights = [None if weight is None else resolve(weight).contiguous() for weight in parameters]
@@ -100,7 +101,7 @@ def gated_layer_backward(
     parameters: Sequence[Tensor],
     present: Sequence[bool],
     saved: Sequence[Tensor],
-    gradients: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
 ) -> list[Tensor]:
     """Gradients of x, the first state, noise and the parameters that are there.
 
@@ -108,19 +109,20 @@ def gated_layer_backward(
         parameters: those of the eight that are there.
         present: which are.
         saved: outputs, and what :data:`SAVED` names.
-        gradients: of outputs, states (with the first) and gates.
+        gradients: of outputs, states (with the first) and gates; None where there is none.
     """
     d_result, d_states, d_gates = gradients
+    d_after = None if d_states is None else d_states[1:]
     if program:
         sequences, first = _sequences(x, noise, resets, active), saved[1][0]
         wanted = [True, *([] if noise is None else [True]), *(False for mask in (resets, active) if mask is not None)]
-        given = [d_result, d_states[1:], d_gates, torch.zeros_like(first)]
-        found = run_program_backward(
-            program, sequences, [first], parameters, [], given, wanted + [True] * (1 + len(parameters))
-        )
+        given = [d_result, d_after, d_gates, None]
+        wanted += [True] * (1 + len(parameters))
+        no_tape = x.new_empty(0, dtype=torch.uint8)
+        found = run_program_backward(program, sequences, [first], parameters, [], no_tape, given, wanted)
         d_first, *rest = found[len(sequences) :]
-        d_noise = torch.zeros_like(d_gates) if noise is None else found[1]
-        return [found[0], d_first + d_states[0], d_noise, *rest]
+        d_noise = torch.zeros_like(saved[2]) if noise is None else found[1]
+        return [found[0], d_first if d_states is None else d_first + d_states[0], d_noise, *rest]
     remaining = iter(parameters)
     weights = [resolve(next(remaining)).contiguous() if there else None for there in present]
     tensors: dict[str, Tensor | None] = {
@@ -132,10 +134,11 @@ def gated_layer_backward(
         name: tensor.contiguous() if tensor.numel() else None
         for name, tensor in zip(("result", *SAVED), saved, strict=True)
     }
-    all_gradients = [d_result, d_states[1:], d_gates]
-    d_x, d_first, *others = backward_layer(gate, weights, tensors, all_gradients, [True] * 3 + list(present))
+    wanted = [True] * 3 + list(present)
+    d_x, d_first, *others = backward_layer(gate, weights, tensors, [d_result, d_after, d_gates], wanted)
     assert d_x is not None and d_first is not None
-    return [d_x, d_first + d_states[0], *(gradient for gradient in others if gradient is not None)]
+    d_first = d_first if d_states is None else d_first + d_states[0]
+    return [d_x, d_first, *(gradient for gradient in others if gradient is not None)]
 
 
 @gated_layer_backward.register_fake
@@ -164,9 +167,10 @@ def _keep_layer(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -
         x, noise, resets, active, *(parameter for parameter in parameters if parameter is not None), *output
     )
     ctx.mark_non_differentiable(*output[3:])
+    ctx.set_materialize_grads(False)
 
 
-def _differentiate_layer(ctx: Any, *gradients: Tensor) -> Any:
+def _differentiate_layer(ctx: Any, *gradients: Tensor | None) -> Any:
     x, noise, resets, active, *rest = ctx.saved_tensors
     count = sum(ctx.present)
     found = gated_layer_backward(

@@ -10,10 +10,13 @@ import torch
 from torch import Tensor
 
 from gatel0rd.engine import native
-from gatel0rd.engine.compiled import Compiled, flats
+from gatel0rd.engine.compiled import Compiled, flats, pooled_bytes
 from gatel0rd.engine.operators.mapping import Dims, fold, map_by_loop, unfold
 from gatel0rd.engine.program import Program, read_program
 from gatel0rd.engine.tensors import resolve
+
+LABEL_BYTES, MOST_LANES = 64, 32
+"""What a tape begins with, and the most batch entries that any instruction set puts into one block."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -39,20 +42,28 @@ def run_program(
     initials: Sequence[Tensor],
     parameters: Sequence[Tensor],
     masks: Sequence[Tensor],
+    keep: bool,
 ) -> list[Tensor]:
-    """Outputs [T, B, ·] and final values [B, ·] of a program."""
+    """Outputs [T, B, ·] and final values [B, ·] of a program, then its tape, which is empty unless it is kept."""
     compiled = _compiled(program)
     compiled.check(sequences, initials)
     whole = [resolve(tensor).contiguous() for tensor in parameters]
-    return list(
-        compiled.forward(
-            [resolve(tensor) for tensor in sequences],
-            [resolve(tensor) for tensor in initials],
-            flats(whole),
-            flats(_all_masks(compiled.program, masks)),
-            None,
-        )
+    bytes_ = pooled_bytes(_tape_bytes(compiled.program, sequences[0]) if keep else 0)
+    results = compiled.forward(
+        [resolve(tensor) for tensor in sequences],
+        [resolve(tensor) for tensor in initials],
+        flats(whole),
+        flats(_all_masks(compiled.program, masks)),
+        native.module().Tape(*flats([bytes_])) if keep else None,
     )
+    return [*results, bytes_]
+
+
+def _tape_bytes(program: Program, like: Tensor) -> int:
+    """Enough for a tape on any instruction set, without asking which: a graph is made once for all sizes."""
+    steps, batch = like.shape[:2]
+    rows = program.prologue.num_rows + program.body.num_rows * steps
+    return LABEL_BYTES + rows * (batch + MOST_LANES - 1) * like.element_size()
 
 
 @run_program.register_fake
@@ -62,11 +73,14 @@ def _(
     initials: Sequence[Tensor],
     parameters: Sequence[Tensor],
     masks: Sequence[Tensor],
+    keep: bool,
 ) -> list[Tensor]:
     described, like = program_of(program), sequences[0]
     steps, batch = like.shape[:2]
     outputs = [like.new_empty(steps, batch, value.size) for value in described.outputs]
-    return outputs + [like.new_empty(batch, value.size) for value in described.finals]
+    finals = [like.new_empty(batch, value.size) for value in described.finals]
+    tape = like.new_empty(_tape_bytes(described, like) if keep else 0, dtype=torch.uint8)
+    return [*outputs, *finals, tape]
 
 
 @torch.library.custom_op("gatel0rd::run_program_backward", mutates_args=(), device_types="cpu")
@@ -76,17 +90,21 @@ def run_program_backward(
     initials: Sequence[Tensor],
     parameters: Sequence[Tensor],
     masks: Sequence[Tensor],
-    gradients: Sequence[Tensor],
+    kept: Tensor,
+    gradients: Sequence[Tensor | None],
     wanted: Sequence[bool],
 ) -> list[Tensor]:
     """Gradients of sequences, initial tensors and parameters as far as they are wanted, empty tensors for the others.
 
-    The forward pass is run once more: an operator cannot keep what is no tensor.
+    The forward pass is run once more if its tape was not kept, or not by this program and instruction set.
     """
-    compiled, tape = _compiled(program), native.module().Tape()
+    compiled = _compiled(program)
     given, start = [resolve(tensor) for tensor in sequences], [resolve(tensor) for tensor in initials]
     whole, buffers = [resolve(tensor).contiguous() for tensor in parameters], _all_masks(compiled.program, masks)
-    compiled.forward(given, start, flats(whole), flats(buffers), tape)
+    tape = _open_tape(compiled, kept, given[0])
+    if tape is None:
+        tape = native.module().Tape()
+        compiled.forward(given, start, flats(whole), flats(buffers), tape)
     found = compiled.backward(given, start, whole, buffers, tape, gradients, wanted)
     # parts of one flat gradient; results of an operator share no memory
     return [sequences[0].new_empty(0) if gradient is None else gradient.clone() for gradient in found]
@@ -99,26 +117,37 @@ def _(
     initials: Sequence[Tensor],
     parameters: Sequence[Tensor],
     masks: Sequence[Tensor],
-    gradients: Sequence[Tensor],
+    kept: Tensor,
+    gradients: Sequence[Tensor | None],
     wanted: Sequence[bool],
 ) -> list[Tensor]:
     inputs = (*sequences, *initials, *parameters)
     return [tensor.new_empty(tensor.shape if need else (0,)) for tensor, need in zip(inputs, wanted, strict=True)]
 
 
+def _open_tape(compiled: Compiled, kept: Tensor, like: Tensor) -> Any:
+    """The tape in these bytes; None if there is none, or a saved-tensor hook made something else of it."""
+    if kept.dtype != torch.uint8 or len(kept) < LABEL_BYTES or not kept.is_contiguous() or kept.data_ptr() % 64:
+        return None
+    tape = native.module().Tape(*flats([kept]))
+    return tape if tape.holds(compiled.native, like.dtype == torch.float64, *like.shape[:2]) else None
+
+
 def _keep_program(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    program, *groups = inputs
+    program, *groups, _ = inputs
     ctx.program, ctx.counts = program, [len(group) for group in groups]
-    ctx.save_for_backward(*(tensor for group in groups for tensor in group))
+    ctx.save_for_backward(*(tensor for group in groups for tensor in group), output[-1])
+    ctx.set_materialize_grads(False)
 
 
-def _differentiate_program(ctx: Any, gradients: list[Tensor]) -> Any:
-    groups = [list(group) for group in _split(ctx.saved_tensors, ctx.counts)]
+def _differentiate_program(ctx: Any, gradients: list[Tensor | None]) -> Any:
+    *tensors, tape = ctx.saved_tensors
+    groups = [list(group) for group in _split(tensors, ctx.counts)]
     inputs = [tensor for group in groups[:3] for tensor in group]
     wanted = [tensor.requires_grad for tensor in inputs]
-    found = run_program_backward(ctx.program, *groups, gradients, wanted)
+    found = run_program_backward(ctx.program, *groups, tape, gradients[:-1], wanted)
     kept = [gradient if need else None for gradient, need in zip(found, wanted, strict=True)]
-    return (None, *map(list, _split(kept, ctx.counts[:3])), [None] * ctx.counts[3])
+    return (None, *map(list, _split(kept, ctx.counts[:3])), [None] * ctx.counts[3], None)
 
 
 run_program.register_autograd(_differentiate_program, setup_context=_keep_program)
@@ -130,17 +159,18 @@ def _split(values: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
 
 
 def _map_program(info: Any, in_dims: Dims, *given: Any) -> tuple[Any, Any]:
-    program, sequences, initials, parameters, masks = given
-    _, sequence_dims, initial_dims, *others = in_dims
+    program, sequences, initials, parameters, masks, _ = given
+    _, sequence_dims, initial_dims, *others, _ = in_dims
     if any(dim is not None for dims in others for dim in dims):
         return map_by_loop(run_program, info, in_dims, *given)
     count = info.batch_size
     folded = [fold(value, dim, count, 1) for value, dim in zip(sequences, sequence_dims, strict=True)]
     starts = [fold(value, dim, count, 0) for value, dim in zip(initials, initial_dims, strict=True)]
-    found = run_program(program, folded, starts, parameters, masks)
+    *found, tape = run_program(program, folded, starts, parameters, masks, False)
     timed = len(program_of(program).outputs)
     dims = [1] * timed + [0] * (len(found) - timed)
-    return [unfold(tensor, count, dim) for tensor, dim in zip(found, dims, strict=True)], dims
+    parts = [unfold(tensor, count, dim) for tensor, dim in zip(found, dims, strict=True)]
+    return [*parts, tape], [*dims, None]
 
 
 run_program.register_vmap(_map_program)
