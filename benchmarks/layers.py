@@ -47,6 +47,32 @@ def compare_large() -> Iterator[Comparison]:
         )
 
 
+def graph_pass(hidden: int, *, compiled: bool) -> Work:
+    """Loss and gradients of the layer and a linear head, as one graph of torch.compile or without it."""
+    rnn, head = GateL0RD(hidden, hidden), nn.Linear(hidden, hidden)
+    x, target = torch.randn(2, 50, BATCH, hidden)
+
+    def measure_loss() -> torch.Tensor:
+        return nn.functional.mse_loss(head(rnn(x)[0]), target)
+
+    torch._dynamo.reset()
+    loss = torch.compile(measure_loss, fullgraph=True) if compiled else measure_loss
+
+    def run() -> None:
+        rnn.zero_grad()
+        head.zero_grad()
+        loss().backward()
+
+    return run
+
+
+def compare_graphs() -> Iterator[Comparison]:
+    """The layer under torch.compile, compared with the same without."""
+    for hidden in (8, 16, 64, 256):
+        ours, theirs = (partial(graph_pass, hidden, compiled=compiled) for compiled in (True, False))
+        yield Comparison(f"graph/gatel0rd-{hidden}", ours, "eager", theirs)
+
+
 def compare_growth() -> Iterator[Comparison]:
     """Each size compared with half of it: the ratio is 0.5 where time grows linearly."""
     pairs = {
@@ -59,4 +85,9 @@ def compare_growth() -> Iterator[Comparison]:
         yield Comparison(f"growth/{name}", partial(make, **whole), "half of it", partial(make, **half))
 
 
-GROUPS = (Group("layer", compare_layers), Group("large", compare_large, (1,)), Group("growth", compare_growth, (1,)))
+GROUPS = (
+    Group("layer", compare_layers),
+    Group("large", compare_large, (1,)),
+    Group("graph", compare_graphs, (1,)),
+    Group("growth", compare_growth, (1,)),
+)
