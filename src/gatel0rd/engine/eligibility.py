@@ -26,6 +26,7 @@ _PLAIN = (Tensor, nn.Parameter)
 
 _KNOWN = {kind: kind.forward for kind in (nn.Linear, nn.Tanh, nn.Sequential, nn.ModuleList)}
 """Modules of PyTorch that programs are made of, with what they do; a class that was patched since is noticed."""
+_GLOBAL_HOOKS = [f"_global_{kind}_hooks" for kind in ("backward_pre", "backward", "forward_pre", "forward")]
 _CALL = nn.Module.__call__
 
 
@@ -158,7 +159,7 @@ def reason_against_tensors(tensors: Sequence[Tensor], masks: Sequence[Tensor] = 
 
 def reason_against_modules(parts: Sequence[nn.Module], called: bool) -> str:
     """Why a module (the first of its parts) would not compute what its parts and their parameters say."""
-    if module_internals._has_any_global_hook():
+    if any(getattr(module_internals, name) for name in _GLOBAL_HOOKS):
         return "there are hooks on all modules"
     if nn.Module.__call__ is not _CALL and not torch.compiler.is_compiling():  # torch.export notes who calls whom
         return "nn.Module.__call__ was replaced"

@@ -16,6 +16,9 @@ from gatel0rd.engine import builder, eligibility, native
 from gatel0rd.engine.operators import program_of, run_program
 from gatel0rd.engine.program import Program, write_program
 
+is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+"""PyTorch 2.6 does not tell torch.export from torch.compile: what suits both is used there."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -49,7 +52,7 @@ def takes(tensors: Sequence[Tensor], module: nn.Module) -> bool:
 def draws(dtype: torch.dtype, device_type: str) -> bool:
     """Whether the engine draws random numbers of this kind in a graph."""
     known = dtype in eligibility.DTYPES and device_type == "cpu"
-    return known and not torch.compiler.is_exporting() and _is_there()
+    return known and not is_exporting() and _is_there()
 
 
 @decide_once
@@ -88,7 +91,7 @@ def run(text: str, root: nn.Module, sequences: list[Tensor], initials: list[Tens
     parameters, masks = _names(text)
     found = [[_find(root, name) for name in names] for names in (parameters, masks)]
     differentiated = any(tensor.requires_grad for tensor in (*sequences, *initials, *found[0]))
-    keep = differentiated and torch.is_grad_enabled() and not torch.compiler.is_exporting()
+    keep = differentiated and torch.is_grad_enabled() and not is_exporting()
     results: list[Tensor] = run_program(text, sequences, initials, *found, keep)
     return results[:-1]
 

@@ -131,7 +131,7 @@ def unroll_in_graph(
     floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
     networks = find_networks(cell) if in_graph.is_plain(cell) else None
     if engine != "torch" and in_graph.takes(floats, cell):
-        exports = torch.compiler.is_exporting()  # of which ONNX is made, layer by layer
+        exports = in_graph.is_exporting()  # of which ONNX is made, layer by layer
         if networks is not None and (are_gated_layers(networks) if exports else can_run_layers(networks)):
             programs = _layer_programs(cell, noise is not None, resets is not None, active is not None)
             runs = [partial(run_layer_operator, program=program) for program in programs]

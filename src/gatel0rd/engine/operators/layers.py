@@ -90,7 +90,13 @@ def _(
     return (x.new_empty(steps, batch, outputs), *(x.new_empty(shapes[name]) for name in SAVED))
 
 
-@torch.library.custom_op("gatel0rd::gated_layer_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op(
+    "gatel0rd::gated_layer_backward",
+    mutates_args=(),
+    device_types="cpu",
+    schema="(str gate, str program, Tensor x, Tensor? noise, Tensor? resets, Tensor? active, Tensor[] parameters, "
+    "bool[] present, Tensor[] saved, Tensor?[] gradients) -> Tensor[]",
+)
 def gated_layer_backward(
     gate: str,
     program: str,

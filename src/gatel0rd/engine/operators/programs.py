@@ -35,7 +35,14 @@ def _all_masks(program: Program, masks: Sequence[Tensor]) -> list[Tensor | None]
     return [found.get(number) for number in range(len(program.parameters))]
 
 
-@torch.library.custom_op("gatel0rd::run_program", mutates_args=(), device_types="cpu")
+# Schemas are written out: PyTorch below 2.7 reads no list[Tensor].
+@torch.library.custom_op(
+    "gatel0rd::run_program",
+    mutates_args=(),
+    device_types="cpu",
+    schema="(str program, Tensor[] sequences, Tensor[] initials, Tensor[] parameters, Tensor[] masks, "
+    "bool keep) -> Tensor[]",
+)
 def run_program(
     program: str,
     sequences: Sequence[Tensor],
@@ -83,7 +90,13 @@ def _(
     return [*outputs, *finals, tape]
 
 
-@torch.library.custom_op("gatel0rd::run_program_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op(
+    "gatel0rd::run_program_backward",
+    mutates_args=(),
+    device_types="cpu",
+    schema="(str program, Tensor[] sequences, Tensor[] initials, Tensor[] parameters, Tensor[] masks, Tensor kept, "
+    "Tensor?[] gradients, bool[] wanted) -> Tensor[]",
+)
 def run_program_backward(
     program: str,
     sequences: Sequence[Tensor],
