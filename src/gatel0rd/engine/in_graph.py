@@ -16,10 +16,18 @@ from gatel0rd.engine import builder, eligibility, native
 from gatel0rd.engine.operators import program_of, run_program
 from gatel0rd.engine.program import Program, write_program
 
-is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
-"""PyTorch 2.6 does not tell torch.export from torch.compile: what suits both is used there."""
+is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # since 2.7
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+RECORDS = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2])) >= (2, 13)
+"""Whether torch.compile takes modules as arguments of :func:`decide_once`: tried with 2.6, 2.9 (no) and 2.13 (yes)."""
+
+
+def leave_old_graphs(function: Function) -> Function:
+    """With an older PyTorch, torch.compile ends its graph at this function and begins another one behind it."""
+    return function if RECORDS else cast(Function, torch.compiler.disable(function))
 
 
 def decide_once(function: Function) -> Function:

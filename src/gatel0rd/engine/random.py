@@ -10,6 +10,7 @@ from gatel0rd.engine.eligibility import reason_against_tensors, reason_against_t
 from gatel0rd.engine.operators.random import draw_at_once, draw_numbers
 
 
+@in_graph.leave_old_graphs
 def sample_normal(
     shape: tuple[int, ...], std: float, *, like: Tensor, generator: torch.Generator | None = None
 ) -> Tensor:

@@ -224,6 +224,7 @@ class WorldModel(DescribedModule):
     def _program(self, from_inputs: bool, real: bool, feed: bool, noise: bool) -> Program | None:
         return rollout_program(self, from_inputs=from_inputs, real=real, feed=feed, noise=noise)
 
+    @in_graph.leave_old_graphs
     def _run(
         self,
         state: State | None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from gatel0rd.engine.in_graph import decide_once
+
 
 def check_sizes(**sizes: int | None) -> None:
     for name, size in sizes.items():
@@ -14,7 +16,12 @@ def check_sizes(**sizes: int | None) -> None:
 
 def is_under_autocast(x: Tensor) -> bool:
     kind = x.device.type
-    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return _has_autocast(kind) and torch.is_autocast_enabled(kind)
+
+
+@decide_once
+def _has_autocast(kind: str) -> bool:
+    return torch.amp.is_autocast_available(kind)
 
 
 def leave_autocast(module: nn.Module, x: Tensor, hx: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -73,6 +73,7 @@ def select(condition: Tensor, where_true: State, where_false: State) -> State:
     return tuple(torch.where(mask, a, b) for a, b in zip(where_true, where_false, strict=True))
 
 
+@in_graph.leave_old_graphs
 def unroll(
     cell: Cell,
     x: Tensor,
