@@ -103,7 +103,7 @@ class GateL0RDCell(nn.Module):
             check_state(hx, (x.shape[0], self.hidden_size) if batched else (self.hidden_size,), x)
             h = hx if batched else hx.unsqueeze(0)
         noise = self.cell.sample_noise(1, x.shape[0], x, generator) if self.training else None
-        output, (h,), gates = self._step(x, h, None if noise is None else noise[0])
+        output, (h,), gates = self._step(x, h, None if noise is None else noise.squeeze(0))
         assert gates is not None
         output = output.to(given_dtype)
         results = (output, h, gates) if return_gates else (output, h)
