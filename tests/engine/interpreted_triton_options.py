@@ -270,3 +270,23 @@ def test_pytorch_accepts_the_operators():
     states = recur_in_torch(given, weight, first, resets, active, "retanh").states.detach()
     inputs = [tensor.detach() for tensor in (given, first, weight)]
     opcheck(recompute, (*inputs, resets, states, SEED, 0.5, "retanh", "ieee"), test_utils=checks[::2])
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_graph_has_the_kernels_and_draws_noise_at_every_call(again, monkeypatch):
+    """torch.compile records the seed's drawing: other noise at every call, the same from the same seed of PyTorch."""
+    monkeypatch.setattr(gpu, "reason_against", lambda *case: "")
+    rnn, x = GateL0RD(3, 6, num_layers=2, noise_std=0.5), torch.randn(7, 5, 3, requires_grad=True)
+
+    def run(x):
+        start = rnn.stack.initial_state(5, x)
+        return unrolling._unroll_on_gpu(rnn.stack, x, start, Draw(), None, None, again).outputs
+
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    found = []
+    for one in (run, compiled):
+        torch.manual_seed(3)
+        outputs = one(x)
+        found.append([outputs, *torch.autograd.grad(outputs.square().sum(), [x, *rnn.parameters()])])
+    assert_near(found[1], found[0], 1e-5)
+    assert not torch.allclose(compiled(x), found[1][0])

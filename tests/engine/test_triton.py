@@ -46,7 +46,7 @@ def test_kernels_compile_for_gpus_that_are_not_here(tmp_path):
         "        (64, 'forward', 'fp32', 'ieee', exact),\n"
         "        (512, 'backward', 'fp32', 'tf32', PRODUCTS[target]),\n"
         "        (1, 'backward', 'fp32', 'ieee', exact),\n"
-        "        (64, 'forward, draws noise, keeps states', 'fp32', 'tf32', PRODUCTS[target]),\n"
+        "        (64, 'forward, draws noise', 'fp32', 'tf32', PRODUCTS[target]),\n"
         "        (512, 'recompute', 'bf16', 'ieee', 'bf16'),\n"
         "    ):\n"
         "        kernel = compile_kernel(target, work, hidden, dtype, precision)\n"

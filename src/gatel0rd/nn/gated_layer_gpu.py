@@ -59,7 +59,7 @@ def find_kernel(
     recompute: bool,
 ) -> RunLayer | None:
     """How a layer runs by a kernel, with a seed of its own if it is to draw its gate noise; None if there is none."""
-    if not are_one_layer_each(networks) or torch._C._functorch.peek_interpreter_stack() is not None:
+    if not are_one_layer_each(networks):
         return None
     hidden = len(networks.gate[0].weight)
     draws, recompute = isinstance(noise, Draw) and noise_std > 0, recompute and torch.is_grad_enabled()
@@ -73,6 +73,8 @@ def find_kernel(
 
 @in_graph.decide_once
 def _has_kernel(device: torch.device, hidden: int, dtype: torch.dtype, *rest: Any) -> bool:
+    if torch._C._functorch.peek_interpreter_stack() is not None:  # asked here, as a graph's recorder always sees one
+        return False
     return not gpu.reason_against(device.type, hidden, dtype) and is_trusted(KernelCase(device, hidden, dtype, *rest))
 
 

@@ -32,8 +32,7 @@ SIZES = (32, 64, 128)
 """Beyond 64 the kernels are the same for all sizes."""
 PASSES: dict[str, dict[str, bool]] = {
     "forward": {"DRAW": False, "KEEP": True},
-    "forward, draws noise": {"DRAW": True, "KEEP": True},
-    "forward, draws noise, keeps states": {"DRAW": True, "KEEP": False},
+    "forward, draws noise": {"DRAW": True, "KEEP": False},
     "recompute": {"DRAW": True},
     "backward": {},
 }
