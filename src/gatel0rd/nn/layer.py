@@ -146,7 +146,7 @@ class GateL0RD(nn.Module):
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
         mask_means: what a mask marks: ``"starts"`` of episodes, ``"valid"`` steps, or ``"auto"`` (see Note).
         recompute: True: kernels on a GPU keep the latent states alone for the backward pass and compute gates and
-            recommendations once more there: a third of the memory, the same results. No effect elsewhere.
+            recommendations once more there: a third of the memory, the same arithmetic. No effect elsewhere.
 
     Inputs: input, hx, mask
         - **input**: :math:`(T, B, I)`, :math:`(B, T, I)` with ``batch_first``, :math:`(T, I)` unbatched,

@@ -223,7 +223,7 @@ def recompute(
     gate: str,
     precision: str,
 ) -> tuple[Tensor, Tensor]:
-    """Gates and recommended states from the states that :func:`recur` found, to the bit as there. Shape: [T, B, H]."""
+    """Gates and recommended states from the states that :func:`recur` found, by its arithmetic. Shape: [T, B, H]."""
     steps, batch, hidden = states.shape
     gates, recommended = torch.empty_like(states), torch.empty_like(states)
     launch = _plan_for(states, gate, precision, resets, None)
