@@ -12,7 +12,7 @@ from gatel0rd.engine.triton.recurrence import recur
 from gatel0rd.nn import gated_layer, gated_layer_gpu
 from gatel0rd.nn.cells import GateL0RDCore
 from gatel0rd.nn.gated_layer import read_networks
-from gatel0rd.nn.gated_layer_gpu import KernelWarning, is_trusted, recur_by_kernels
+from gatel0rd.nn.gated_layer_gpu import KernelCase, KernelWarning, is_trusted, recur_by_kernels, run_layer_by_kernels
 from gatel0rd.nn.gated_layer_torch import recur_in_torch, run_layer_in_torch
 from gatel0rd.nn.unroll import unroll
 
@@ -63,7 +63,7 @@ def test_small_types_keep_their_states_in_float32(shape, dtype):
     inputs = make(shape, dtype)
     given, weight, first, resets, active = inputs
     weight = weight.float().detach().requires_grad_() if dtype == torch.bfloat16 else weight
-    states, fresh, gates, _ = recur(given, first, weight, resets, active, "retanh", "ieee")
+    states, fresh, gates, _ = recur(given, first, weight, resets, active, None, 0.0, "retanh", "ieee")
     assert states.dtype == fresh.dtype == gates.dtype == torch.float32
     exact = recur_in_torch(*(tensor.double() for tensor in inputs[:3]), resets, active, "retanh")
     assert_near([states.double(), fresh.double(), gates.double()], exact, TOLERANCE[dtype])
@@ -127,7 +127,7 @@ def test_whole_layers_equal_both_other_paths(hidden, monkeypatch):
     networks, masks = read_networks(cell), {"noise": noise, "resets": resets, "active": active}
     found = []
     for run in (
-        run_layer_in_torch(networks, "retanh", x, first, recur=recur_by_kernels, **masks),
+        run_layer_by_kernels(networks, "retanh", x, first, **masks),
         run_layer_in_torch(networks, "retanh", x, first, **masks),
         unroll(cell, x, (first,), engine="native", **masks)[:3],
     ):
@@ -140,30 +140,30 @@ def test_whole_layers_equal_both_other_paths(hidden, monkeypatch):
 def test_pytorch_accepts_the_operator():
     given, weight, first, resets, active = make((3, 4, 3))
     checks = ("test_schema", "test_autograd_registration", "test_faketensor")
-    opcheck(recur, (given, first, weight, resets, active, "retanh", "ieee"), test_utils=checks)
+    opcheck(recur, (given, first, weight, resets, active, None, 0.0, "retanh", "ieee"), test_utils=checks)
 
 
 def test_a_kernel_is_compared_before_it_is_trusted(monkeypatch):
-    case = (torch.device("cpu"), 6, torch.float32, "retanh", True, True)
+    case = KernelCase(torch.device("cpu"), 6, torch.float32, "retanh", True, True)
     gated_layer_gpu._trusted.clear()
-    assert is_trusted(*case)
+    assert is_trusted(case)
 
-    def wrong(*inputs):
-        found = recur_in_torch(*inputs)
+    def wrong(*inputs, seed, noise_std, recompute, **masks):
+        found = run_layer_in_torch(*inputs, **masks)
         return found._replace(states=found.states + 0.01)
 
-    monkeypatch.setattr(gated_layer_gpu, "recur_by_kernels", wrong)
+    monkeypatch.setattr(gated_layer_gpu, "run_layer_by_kernels", wrong)
     gated_layer_gpu._trusted.clear()
     with pytest.warns(
         KernelWarning, match=r"differs from PyTorch by .*hidden size 6, torch\.float32, gate retanh, resets"
     ):
-        assert not is_trusted(*case)
-    assert not is_trusted(*case)  # and says so once
+        assert not is_trusted(case)
+    assert not is_trusted(case)  # and says so once
 
-    def broken(*inputs):
+    def broken(*inputs, **options):
         raise RuntimeError("out of resource: shared memory")
 
-    monkeypatch.setattr(gated_layer_gpu, "recur_by_kernels", broken)
+    monkeypatch.setattr(gated_layer_gpu, "run_layer_by_kernels", broken)
     gated_layer_gpu._trusted.clear()
     with pytest.warns(KernelWarning, match=r"a kernel fails \(hidden size 6.*out of resource"):
-        assert not is_trusted(*case)
+        assert not is_trusted(case)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gatel0rd.engine import native
 from gatel0rd.engine.compiled import flats, pooled_empty
@@ -43,6 +44,18 @@ class LayerRun(NamedTuple):
     outputs: Tensor
     states: Tensor
     gates: Tensor
+
+
+def project(x: Tensor, to_sums: Affine, noise: Tensor | None) -> Tensor:
+    """What the sums of gate and recommendation get from the input, and the gate's from its noise, at all steps.
+
+    Shape: x [T, B, I], noise [T, B, G] -> [T, B, G + H].
+    """
+    given = F.linear(x, *to_sums)
+    if noise is None:
+        return given
+    for_gate, for_recommendation = given.tensor_split([noise.shape[-1]], dim=-1)
+    return torch.cat([for_gate + noise, for_recommendation], dim=-1)
 
 
 def run_layer(

@@ -21,6 +21,7 @@ def unroll_both_ways(
     active: Tensor | None = None,
     engine: EngineName = "auto",
     cache: ProgramCache,
+    recompute: bool = False,
 ) -> Unrolled:
     """Each layer from the first to the last step and from the last to the first; both outputs go to the next layer.
 
@@ -40,7 +41,16 @@ def unroll_both_ways(
             x = F.dropout(x, forward.dropout, forward.training) if forward.dropout > 0 else x
         start = None if state is None else (state[index],)
         given = x if index % 2 == 0 else reverse(x, order)
-        run = unroll(cell, given, start, noise=drawn, active=active, engine=engine, cache=cache.layers[index])
+        run = unroll(
+            cell,
+            given,
+            start,
+            noise=drawn,
+            active=active,
+            engine=engine,
+            cache=cache.layers[index],
+            recompute=recompute,
+        )
         if index % 2 == 1:
             assert run.gates is not None
             outputs, latents, gates = (reverse(tensor, order) for tensor in (run.outputs, run.latents, run.gates))

@@ -88,14 +88,15 @@ def may_be_large(cell: Cell) -> bool:
     return all(part.hidden_size >= SMALLEST for part in layers_of(cell))
 
 
+def are_one_layer_each(networks: Networks) -> bool:
+    """Whether g and r have one layer each, and a gate for each dimension."""
+    g, r = networks.gate, networks.recommendation
+    return len(g) == len(r) == 1 and len(g[0].weight) == len(r[0].weight)
+
+
 def are_gated_layers(networks: list[Networks]) -> bool:
     """Whether g and r have one layer each, a gate for each dimension, and there is an output."""
-    return all(
-        len(layer.gate) == len(layer.recommendation) == 1
-        and len(layer.gate[0].weight) == len(layer.recommendation[0].weight)
-        and layer.output is not None
-        for layer in networks
-    )
+    return all(are_one_layer_each(layer) and layer.output is not None for layer in networks)
 
 
 def can_run_layers(networks: list[Networks]) -> bool:

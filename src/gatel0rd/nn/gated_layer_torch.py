@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gatel0rd.engine.layer import Affine, LayerRun, Networks
+from gatel0rd.engine.layer import Affine, LayerRun, Networks, project
 from gatel0rd.nn.functional import GATES
 
 
@@ -25,10 +25,6 @@ class Recurrence(NamedTuple):
     gates: Tensor
 
 
-Recur = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, str], Recurrence]
-"""A recurrence whose networks have one layer: given [T, B, 2·H], weight [2·H, H], first state, resets, active, gate."""
-
-
 def run_layer_in_torch(
     networks: Networks,
     gate: str,
@@ -38,30 +34,35 @@ def run_layer_in_torch(
     noise: Tensor | None = None,
     resets: Tensor | None = None,
     active: Tensor | None = None,
-    recur: Recur | None = None,
 ) -> LayerRun:
-    """Run over time. Shape: as :func:`gatel0rd.engine.layer.run_layer`.
-
-    ``recur``: how the loop over time runs, for networks g and r of one layer; in PyTorch if not given.
-    """
-    g, r, output, output_gate = networks
-    both = join(g[0], r[0])  # the first layers of g and r on the same [x, h]
-    from_x, from_h = both.weight.split([x.shape[-1], first.shape[-1]], dim=1)
-    given = F.linear(x, from_x, both.bias)
+    """Run over time. Shape: as :func:`gatel0rd.engine.layer.run_layer`."""
+    g, r = networks.gate, networks.recommendation
+    from_x, from_h = split_first_layers(networks, x.shape[-1])
     if len(g) == 1:
-        if noise is not None:
-            for_gate, for_recommendation = given.split([len(g[0].weight), len(r[0].weight)], dim=-1)
-            given = torch.cat([for_gate + noise, for_recommendation], dim=-1)
-        loop = recur_in_torch if recur is None else recur
-        states, fresh, gates = loop(given, from_h, first, resets, active, gate)
+        found = recur_in_torch(project(x, from_x, noise), from_h, first, resets, active, gate)
     else:
-        states, fresh, gates = recur_deep(given, from_h, first, resets, active, gate, noise, g[1:], r[1:])
+        given = project(x, from_x, None)
+        found = recur_deep(given, from_h, first, resets, active, gate, noise, g[1:], r[1:])
+    return read_out(networks, x, found)
+
+
+def split_first_layers(networks: Networks, input_size: int) -> tuple[Affine, Tensor]:
+    """The first layers of g and r on [x, h] as one: what x is multiplied with, with biases, and what h is."""
+    both = join(networks.gate[0], networks.recommendation[0])
+    from_x, from_h = both.weight.tensor_split([input_size], dim=1)
+    return Affine(from_x, both.bias), from_h
+
+
+def read_out(networks: Networks, x: Tensor, found: Recurrence) -> LayerRun:
+    """Outputs p·o of all steps, in the type of the states."""
+    states, fresh, gates = found
+    _, _, output, output_gate = networks
     if output is None:
         return LayerRun(fresh, states, gates)
     xh = torch.cat([x, fresh], dim=-1)
     if output_gate is None:
-        return LayerRun(torch.tanh(F.linear(xh, *output).to(first.dtype)), states, gates)
-    read = F.linear(xh, *join(output, output_gate)).to(first.dtype)
+        return LayerRun(torch.tanh(F.linear(xh, *output).to(states.dtype)), states, gates)
+    read = F.linear(xh, *join(output, output_gate)).to(states.dtype)
     p, o = read.split([len(output.weight), len(output_gate.weight)], dim=-1)
     return LayerRun(torch.tanh(p) * torch.sigmoid(o), states, gates)
 

@@ -14,6 +14,7 @@ from gatel0rd.nn.arguments import check_input, check_sizes, check_state, is_unde
 from gatel0rd.nn.bidirectional import unroll_both_ways
 from gatel0rd.nn.cells import GateL0RDCore, Stack, State, Step
 from gatel0rd.nn.config import GateName
+from gatel0rd.nn.gated_layer_gpu import Draw
 from gatel0rd.nn.unroll import Unrolled, unroll
 
 __all__ = ["GateL0RD", "GateL0RDCell"]
@@ -102,7 +103,7 @@ class GateL0RDCell(nn.Module):
             check_state(hx, (x.shape[0], self.hidden_size) if batched else (self.hidden_size,), x)
             h = hx if batched else hx.unsqueeze(0)
         noise = self.cell.sample_noise(1, x.shape[0], x, generator) if self.training else None
-        output, (h,), gates = self._step(x, h, None if noise is None else noise[0])
+        output, (h,), gates = self._step(x, h, None if noise is None else noise.squeeze(0))
         assert gates is not None
         output = output.to(given_dtype)
         results = (output, h, gates) if return_gates else (output, h)
@@ -144,6 +145,8 @@ class GateL0RD(nn.Module):
         net_layers: 1 to 3 layers inside g and r.
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
         mask_means: what a mask marks: ``"starts"`` of episodes, ``"valid"`` steps, or ``"auto"`` (see Note).
+        recompute: True: kernels on a GPU keep the latent states alone for the backward pass and compute gates and
+            recommendations once more there: a third of the memory, the same arithmetic. No effect elsewhere.
 
     Inputs: input, hx, mask
         - **input**: :math:`(T, B, I)`, :math:`(B, T, I)` with ``batch_first``, :math:`(T, I)` unbatched,
@@ -199,13 +202,14 @@ class GateL0RD(nn.Module):
         net_layers: int = 1,
         mask_means: MaskMeaning = "auto",
         engine: EngineName = "auto",
+        recompute: bool = False,
     ) -> None:
         super().__init__()
         check_sizes(input_size=input_size, hidden_size=hidden_size, output_size=output_size, num_layers=num_layers)
         if mask_means not in ("auto", "starts", "valid"):
             raise ValueError(f"mask_means is {mask_means!r}; expected auto, starts or valid")
         check_name(engine)
-        self.mask_means, self.engine = mask_means, engine
+        self.mask_means, self.engine, self.recompute = mask_means, engine, recompute
         self._programs = ProgramCache()
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}; expected a probability between 0 and 1")
@@ -316,18 +320,19 @@ class GateL0RD(nn.Module):
 
     def _sample_noise(
         self, steps: int, batch_size: int, like: Tensor, generator: torch.Generator | None
-    ) -> Tensor | None:
+    ) -> Tensor | Draw | None:
         if self.backward_stack is None:
-            return self.stack.sample_noise(steps, batch_size, like, generator)
+            return Draw(generator)
         cells = [cell for pair in zip(self.stack.cells, self.backward_stack.cells, strict=True) for cell in pair]
         drawn = [cell.sample_noise(steps, batch_size, like, generator) for cell in cells]
         present = [noise for noise in drawn if noise is not None]
         return torch.cat(present, dim=-1) if present else None
 
     def _unroll(
-        self, x: Tensor, state: State | None, noise: Tensor | None, resets: Tensor | None, active: Tensor | None
+        self, x: Tensor, state: State | None, noise: Tensor | Draw | None, resets: Tensor | None, active: Tensor | None
     ) -> Unrolled:
         options: dict[str, Any] = {"noise": noise, "active": active, "engine": self.engine, "cache": self._programs}
+        options["recompute"] = self.recompute
         if self.backward_stack is None:
             return unroll(self.stack, x, state, resets=resets, **options)
         if resets is not None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gatel0rd.engine import EngineName, ProgramCache, find_layout, gpu, in_graph
+from gatel0rd.engine import EngineName, ProgramCache, find_layout, in_graph
 from gatel0rd.engine.builder import ProgramBuilder
 from gatel0rd.engine.eligibility import is_plain
 from gatel0rd.engine.layer import Networks, run_layer
@@ -29,7 +29,7 @@ from gatel0rd.nn.gated_layer import (
     may_be_large,
     run_layers,
 )
-from gatel0rd.nn.gated_layer_gpu import is_trusted, recur_by_kernels
+from gatel0rd.nn.gated_layer_gpu import Draw, find_kernel
 from gatel0rd.nn.gated_layer_torch import run_layer_in_torch
 
 Carry = TypeVar("Carry")
@@ -79,11 +79,12 @@ def unroll(
     x: Tensor,
     state: State | None = None,
     *,
-    noise: Tensor | None = None,
+    noise: Tensor | Draw | None = None,
     resets: Tensor | None = None,
     active: Tensor | None = None,
     engine: EngineName = "auto",
     cache: ProgramCache | None = None,
+    recompute: bool = False,
 ) -> Unrolled:
     """Run a cell over time: on the compiled engine where it can run, else in PyTorch; step by step only where the cell
     is no plain GateL0RD.
@@ -91,13 +92,18 @@ def unroll(
     Args:
         x: inputs, [T, B, I].
         state: where to start; zeros if not given.
-        noise: gate noise from :meth:`Cell.sample_noise`, [T, B, noise_size].
+        noise: gate noise from :meth:`Cell.sample_noise`, [T, B, noise_size], or :class:`Draw`.
         resets: True where a new episode starts: the state is set to zero **before** that step, [T, B].
         active: False where a sequence has ended: the state is held there, [T, B].
         engine: ``auto``, ``native`` (an error where it cannot run) or ``torch``.
         cache: where compiled programs of this cell are kept between calls.
+        recompute: for kernels on a GPU: keep states alone for the backward pass, see :class:`gatel0rd.nn.GateL0RD`.
     """
     start = cell.initial_state(x.shape[1], x) if state is None else state
+    if x.device.type == "cuda" and engine == "auto":
+        return _unroll_on_gpu(cell, x, start, noise, resets, active, recompute)
+    if isinstance(noise, Draw):
+        noise = cell.sample_noise(len(x), x.shape[1], x, noise.generator)
     floats = [tensor for tensor in (x, noise, *start) if tensor is not None]
     if torch.compiler.is_compiling() or in_graph.is_only_mapped(floats, cell):
         return unroll_in_graph(cell, x, start, noise, resets, active, engine)
@@ -116,7 +122,7 @@ def unroll(
             gates = outputs[2] if len(outputs) > 2 else None
             return Unrolled(outputs[0], outputs[1], gates, tuple(finals))
     networks = find_networks(cell) if len(x) > 0 and is_plain(cell) else None
-    return _unroll_in_torch(networks, cell, x, start, noise, resets, active, engine)
+    return _unroll_in_torch(networks, cell, x, start, noise, resets, active)
 
 
 def unroll_in_graph(
@@ -144,7 +150,7 @@ def unroll_in_graph(
             tensors = in_graph.run(text, cell, _sequences(x, noise, resets, active), list(start))
             count = len(tensors) - len(start)
             return Unrolled(tensors[0], tensors[1], tensors[2] if count > 2 else None, tuple(tensors[count:]))
-    return _unroll_in_torch(networks, cell, x, start, noise, resets, active, engine)
+    return _unroll_in_torch(networks, cell, x, start, noise, resets, active)
 
 
 def _sequences(x: Tensor, noise: Tensor | None, resets: Tensor | None, active: Tensor | None) -> list[Tensor]:
@@ -161,40 +167,38 @@ def _unroll_in_torch(
     noise: Tensor | None,
     resets: Tensor | None,
     active: Tensor | None,
-    engine: EngineName,
+    ways: Sequence[RunLayer | None] = (),
 ) -> Unrolled:
-    """Layer by layer if their networks are known, else step by step."""
+    """Layer by layer if their networks are known, else step by step; by the ways that are given, else in PyTorch."""
     if networks is None:
         return unroll_steps(cell, x, start, noise, resets, active)
-    pairs = zip(networks, gates_of(cell), strict=True)
-    ways = [_way(layer, gate, x, resets, active, engine) for layer, gate in pairs]
-    return Unrolled(*run_layers(ways, cell, networks, x, start, noise, resets, active))
+    chosen = [way or run_layer_in_torch for way in ways or [None] * len(networks)]
+    return Unrolled(*run_layers(chosen, cell, networks, x, start, noise, resets, active))
 
 
-def _way(
-    networks: Networks, gate: str, x: Tensor, resets: Tensor | None, active: Tensor | None, engine: EngineName
-) -> RunLayer:
-    """How a layer runs outside of the compiled engine: by a kernel on a GPU, if there is one, else in PyTorch."""
-    hidden = len(networks.gate[-1].weight)
-    if (
-        engine == "auto"
-        and x.device.type == "cuda"
-        and len(networks.gate) == len(networks.recommendation) == 1
-        and len(networks.gate[0].weight) == len(networks.recommendation[0].weight)
-        and torch._C._functorch.peek_interpreter_stack() is None
-        and _has_kernel(x.device, hidden, x.dtype, gate, resets is not None, active is not None)
-    ):
-        return partial(run_layer_in_torch, recur=recur_by_kernels)
-    return run_layer_in_torch
-
-
-@in_graph.decide_once
-def _has_kernel(
-    device: torch.device, hidden: int, dtype: torch.dtype, gate: str, with_resets: bool, with_active: bool
-) -> bool:
-    return not gpu.reason_against(device.type, hidden, dtype) and is_trusted(
-        device, hidden, dtype, gate, with_resets, with_active
-    )
+def _unroll_on_gpu(
+    cell: Cell,
+    x: Tensor,
+    start: State,
+    noise: Tensor | Draw | None,
+    resets: Tensor | None,
+    active: Tensor | None,
+    recompute: bool,
+) -> Unrolled:
+    """By kernels where there are some, else in PyTorch."""
+    networks = find_networks(cell) if len(x) > 0 and in_graph.is_plain(cell) else None
+    ways: list[RunLayer | None] = []
+    if networks is not None:
+        parts = zip(networks, layers_of(cell), gates_of(cell), strict=True)
+        ways = [
+            find_kernel(layer, gate, x, noise, part.noise_std, resets, active, recompute) for layer, part, gate in parts
+        ]
+    if isinstance(noise, Draw):
+        if not ways or None in ways:
+            drawn = cell.sample_noise(len(x), x.shape[1], x, noise.generator)
+            return _unroll_on_gpu(cell, x, start, drawn, resets, active, recompute)
+        noise = None
+    return _unroll_in_torch(networks, cell, x, start, noise, resets, active, ways)
 
 
 @in_graph.decide_once

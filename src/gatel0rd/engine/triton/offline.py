@@ -18,7 +18,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from gatel0rd.engine.triton.recurrence import plan
+from gatel0rd.engine.triton.recurrence import Precision, plan
 from gatel0rd.tables import Table
 
 TARGETS = {
@@ -28,16 +28,23 @@ TARGETS = {
 }
 SHARED_MEMORY = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024}
 """Bytes that one program may have."""
-SIZES = (32, 64, 128, 512)
-POINTERS = {
-    "forward": ("given", "first", "weight", "resets", "active", "states", "fresh", "gates", "recommended"),
-    "backward": (
-        *("first", "weight", "resets", "active", "states", "gates", "recommended"),
-        *("d_states", "d_fresh", "d_gates", "d_given", "d_first"),
-    ),
+SIZES = (32, 64, 128)
+"""Beyond 64 the kernels are the same for all sizes."""
+PASSES: dict[str, dict[str, bool]] = {
+    "forward": {"DRAW": False, "KEEP": True},
+    "forward, draws noise": {"DRAW": True, "KEEP": False},
+    "recompute": {"DRAW": True},
+    "backward": {},
 }
-IN_WEIGHT_TYPE = ("given", "weight")
-"""What has the type of the inputs; everything else is in float32, masks in bytes."""
+"""What is compiled, and with which options of its own."""
+IN_INPUT_TYPE = ("given", "weight")
+"""What has the type of the inputs; other pointers are to float32, except for these."""
+OTHER_TYPES = {"resets": "*u8", "active": "*u8", "seed": "*i64", "noise_std": "fp32"}
+OTHER_TYPES |= dict.fromkeys(("steps", "batch", "H"), "i32")
+KINDS: tuple[tuple[str, Precision], ...] = (("fp32", "ieee"), ("fp32", "tf32"), ("bf16", "ieee"))
+"""Types of the inputs, and how products of float32 are taken."""
+ALIGNED = [["tt.divisibility", 16]]
+"""Triton's hint for multiples of 16, such as many H and where PyTorch's tensors begin."""
 
 
 @dataclass(frozen=True)
@@ -45,32 +52,43 @@ class CompiledKernel:
     """A kernel for a target, with what it takes of a multiprocessor."""
 
     target: str
-    kernel: str
+    work: str
     hidden: int
     dtype: str
+    products: str
     shared_memory: int
     registers: int
     spilled_bytes: int
 
 
 def compile_kernel(
-    target: str, pass_name: str, hidden: int, dtype: str = "fp32", precision: str = "ieee"
+    target: str, work: str, hidden: int, dtype: str = "fp32", precision: Precision = "ieee"
 ) -> CompiledKernel:
-    """Compile one pass, with resets and lengths, for a target."""
+    """Compile what does one of :data:`PASSES`, with resets and lengths, for a target."""
     launch = plan(hidden, "retanh", precision, False, True, True)
-    kernel = getattr(launch, pass_name)
-    masks = {"resets": "*u8", "active": "*u8"}
-    signature = {
-        name: masks.get(name, f"*{dtype}" if name in IN_WEIGHT_TYPE else "*fp32") for name in POINTERS[pass_name]
-    }
-    signature |= dict.fromkeys(("steps", "batch", "H"), "i32")
-    constants = {name: value for name, value in launch.options.items() if name.isupper()}
-    signature |= dict.fromkeys(constants, "constexpr")
-    source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
-    options = {name: value for name, value in launch.options.items() if name.islower()}
+    kernel = getattr(launch, work.split(",")[0])
+    all_options = launch.options_of(kernel, **PASSES[work])
+    constants = {name: value for name, value in all_options.items() if name.isupper()}
+    constants |= {"H": 1} if hidden == 1 else {}  # as Triton does when a kernel is called
+    types = {name: f"*{dtype}" if name in IN_INPUT_TYPE else "*fp32" for name in kernel.arg_names} | OTHER_TYPES
+    signature = {name: "constexpr" if name in constants else types[name] for name in kernel.arg_names}
+    aligned = [(name == "H" and hidden % 16 == 0) or kind.startswith("*") for name, kind in signature.items()]
+    hints = {(position,): ALIGNED for position, one in enumerate(aligned) if one}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=hints)
+    options = {name: value for name, value in all_options.items() if name.islower()}
     built = triton.compile(source, target=TARGETS[target], options=options)
     registers, spilled = _read_assembly(target, built.asm)
-    return CompiledKernel(target, kernel.__name__, hidden, dtype, int(built.metadata.shared), registers, spilled)
+    shared = int(built.metadata.shared)
+    return CompiledKernel(target, work, hidden, dtype, _find_products(built.asm), shared, registers, spilled)
+
+
+def _find_products(assembly: dict[str, Any]) -> str:
+    """In which type matrix units multiply; "fma" where they are not used."""
+    if "amdgcn" in assembly:
+        kinds = re.findall(r"v_mfma_f32_\w*?_?(xf32|bf16|f16|f32)\b", assembly["amdgcn"])
+    else:
+        kinds = re.findall(r"mma\S*\.(tf32|bf16|f16|f64)\.", assembly["ptx"])
+    return ", ".join(sorted(set(kinds))) or "fma"
 
 
 def _read_assembly(target: str, assembly: dict[str, Any]) -> tuple[int, int]:
@@ -98,13 +116,13 @@ def _read_assembly(target: str, assembly: dict[str, Any]) -> tuple[int, int]:
 
 
 def compile_kernels(targets: Sequence[str] = tuple(TARGETS), sizes: Sequence[int] = SIZES) -> list[CompiledKernel]:
-    """Both passes for every target and size, in float32 and in bfloat16."""
+    """Everything for every target and size: float32 with ``ieee`` and ``tf32``, and bfloat16."""
     return [
-        compile_kernel(target, pass_name, hidden, dtype)
+        compile_kernel(target, work, hidden, dtype, precision)
         for target in targets
         for hidden in sizes
-        for dtype in ("fp32", "bf16")
-        for pass_name in ("forward", "backward")
+        for dtype, precision in KINDS
+        for work in PASSES
     ]
 
 
