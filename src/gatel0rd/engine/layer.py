@@ -54,7 +54,8 @@ def project(x: Tensor, to_sums: Affine, noise: Tensor | None) -> Tensor:
     given = F.linear(x, *to_sums)
     if noise is None:
         return given
-    for_gate, for_recommendation = given.tensor_split([noise.shape[-1]], dim=-1)
+    gates = noise.shape[-1]
+    for_gate, for_recommendation = given.split([gates, given.shape[-1] - gates], dim=-1)
     return torch.cat([for_gate + noise, for_recommendation], dim=-1)
 
 

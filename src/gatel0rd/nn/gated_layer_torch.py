@@ -49,7 +49,7 @@ def run_layer_in_torch(
 def split_first_layers(networks: Networks, input_size: int) -> tuple[Affine, Tensor]:
     """The first layers of g and r on [x, h] as one: what x is multiplied with, with biases, and what h is."""
     both = join(networks.gate[0], networks.recommendation[0])
-    from_x, from_h = both.weight.tensor_split([input_size], dim=1)
+    from_x, from_h = both.weight.split([input_size, both.weight.shape[1] - input_size], dim=1)
     return Affine(from_x, both.bias), from_h
 
 
