@@ -13,7 +13,27 @@ from torch import Tensor
 
 from gatel0rd.models.world_model import Rollout, WorldModel
 
-Array = NDArray[np.float32]
+Array = NDArray[np.floating[Any]]
+PRECISION = 1e-4
+"""Share of a column's spread that rounding to float32 may cost."""
+
+
+def narrow(values: NDArray[Any], *, whole: bool = True) -> Array:
+    """float32 where that keeps the details of every column, else float64: 5300000 + 0.05·sin(t) needs it.
+
+    Args:
+        values: numbers, [S, columns], NaN where they are missing.
+        whole: whether these are all rows; what is constant in a part of them may change in another.
+    """
+    if values.dtype == np.float32:
+        return values
+    exact = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        short = exact.astype(np.float32)
+        lost = np.fmax.reduce(np.abs(exact - short), axis=0, initial=0.0)
+        spread = np.fmax.reduce(exact, axis=0, initial=-np.inf) - np.fmin.reduce(exact, axis=0, initial=np.inf)
+        matters = (lost > PRECISION * spread) & ((spread > 0) | (not whole))
+    return exact if matters.any() else short
 
 
 @dataclass(frozen=True)
@@ -41,15 +61,17 @@ class Scaling:
             and min(self.scale, default=1) > 0
         )
 
-    def transform(self, values: Array) -> Array:
-        """From the data's units to the model's."""
-        scaled: Array = ((values - np.array(self.offset)) / np.array(self.scale)).astype(np.float32)
+    def transform(self, values: Array) -> NDArray[np.float32]:
+        """From the data's units to the model's: centred in float64, then float32."""
+        scaled: NDArray[np.float32] = ((values - np.array(self.offset)) / np.array(self.scale)).astype(np.float32)
         return scaled
 
     def inverse_transform(self, values: Array) -> Array:
-        """From the model's units to the data's."""
-        plain: Array = (values * np.array(self.scale) + np.array(self.offset)).astype(np.float32)
-        return plain
+        """From the model's units to the data's; in float64 where float32 would lose the details."""
+        offset, scale = np.array(self.offset), np.array(self.scale)
+        plain: NDArray[np.float64] = values * scale + offset
+        rounding = np.finfo(np.float32).eps * np.abs(offset)
+        return plain if (rounding > PRECISION * scale).any() else plain.astype(np.float32)
 
 
 @dataclass(frozen=True)
