@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,8 @@ class FittedModel:
         observation_names, action_names: columns, in the model's order.
         observation_scaling, action_scaling: learned on the training part.
         info: how it was fitted, as plain data.
+        variants: weights that the fit went through with other prices of open gates, and so with more or fewer events,
+            one for each point of ``info["curve"]``; none for models of which there is no such curve.
     """
 
     model: WorldModel
@@ -104,6 +107,15 @@ class FittedModel:
     observation_scaling: Scaling
     action_scaling: Scaling
     info: dict[str, Any] = field(default_factory=dict)
+    variants: tuple[dict[str, NDArray[Any]], ...] = ()
+
+    def take_variant(self, point: int) -> FittedModel:
+        """The model with the weights of a point of its curve; the chosen one is the model itself."""
+        if point == self.info.get("chosen"):
+            return self
+        model = copy.deepcopy(self.model)
+        model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in self.variants[point].items()})
+        return replace(self, model=model.eval())
 
     @property
     def cell(self) -> str:

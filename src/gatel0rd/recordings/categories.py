@@ -117,7 +117,9 @@ def is_missing(cell: Any) -> bool:
 
 def is_text(cell: Any) -> bool:
     """Whether a cell has no value, or one that is not meant as a number."""
-    known = str(cell).strip().lower()
+    if not isinstance(cell, str):
+        return is_missing(cell)
+    known = cell.strip().lower()
     return known in MISSING or not (known in TRUTH or is_number(known) or is_number(known.replace(",", ".")))
 
 
