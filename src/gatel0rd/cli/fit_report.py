@@ -18,7 +18,9 @@ MOST_COLUMNS = 12
 MOST_POINTS = 8
 """Of the curve of events and errors."""
 FIRST_VALUES = 4
-LONGEST_NAME = 24
+USEFUL = 0.9
+"""Errors below this share of those of simple predictions are worth something."""
+LONGEST_NAME, WIDTH = 20, 80
 
 
 def describe_columns(recordings: Recordings) -> list[str]:
@@ -36,8 +38,10 @@ def describe_columns(recordings: Recordings) -> list[str]:
     for name, role, values in entries[:MOST_COLUMNS]:
         shown = name if len(name) <= width else name[: width - 1] + "…"
         spread = f"{format_number(values.min())} to {format_number(values.max())}"
-        begins = " ".join(map(format_number, values[:FIRST_VALUES])) + (" …" if len(values) > FIRST_VALUES else "")
-        lines.append(f"  {shown:<{width}}  {role:<9}  {spread:<20}  {begins}")
+        line = f"  {shown:<{width}}  {role:<9}  {spread:<20} "
+        for number in map(format_number, values[:FIRST_VALUES]):
+            line += f" {number}" if len(line) + len(number) + 3 <= WIDTH else ""
+        lines.append(f"{line} …")
     if len(entries) > MOST_COLUMNS:
         lines.append(f"  … and {len(entries) - MOST_COLUMNS} more")
     return lines
@@ -63,10 +67,10 @@ def describe_fit(info: dict[str, Any]) -> list[str]:
         f"error {what}, on the validation part: {info['error']:.3g} of the variance; "
         f"{info['persistence_error']:.3g} if nothing changed",
     ]
-    if info["error"] >= info["persistence_error"]:
+    if info["error"] >= USEFUL * min(1.0, info["persistence_error"]):
         lines.append(
-            "note: that is no better than predicting no change; there may be nothing in the data that a prediction "
-            "could use"
+            "note: predicting the mean, or no change, is about as good: the data may have nothing that a prediction "
+            "can use, and then its gates and events mean little"
         )
     lines += describe_curve(info)
     if "open_rate" in info:
