@@ -116,9 +116,10 @@ def fit(
         task = progress.add_task("fitting", total=rounds)
 
         def on_round(metrics: dict[str, Any]) -> None:
-            progress.update(task, completed=metrics["round"], description=describe_round(metrics))
+            total, text = metrics["total"], describe_round(metrics)  # with --minutes there may be fewer rounds
+            progress.update(task, completed=metrics["round"], total=total, description=text)
             if not console.is_terminal and metrics["round"] % 20 == 0:
-                console.print(f"round {metrics['round']} of {rounds}: {describe_round(metrics)}", highlight=False)
+                console.print(f"round {metrics['round']} of {total}: {text}", highlight=False)
 
         fitted = fit_model(recordings, config, out, on_round=on_round)
     print_lines([*describe_fit(fitted.info), *describe_next(out, data)])

@@ -213,7 +213,7 @@ class Fitter(TrainingLoop):
             learning_rate=config.learning_rate,
         )
         self.model.eval()
-        metrics: Metrics = {"loss": terms["loss"]}
+        metrics: Metrics = {"loss": terms["loss"], "total": self.total}
         followed = self._follow_validation()
         metrics["error"] = self._free_running_error() if config.objective == "free-run" else mean_error(followed)
         if self.model.core.noise_size:

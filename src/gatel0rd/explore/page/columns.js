@@ -69,7 +69,8 @@ export function drawColumns() {
 function panelHeights(rows) {
   const most = Math.max(...state.trajectories.map((trajectory) => (trajectory.gates || trajectory.latents).length));
   const gates = Math.min(150, Math.max(72, 10 * most));
-  const room = isNarrow() ? 0 : byId("columns").clientHeight - 100;
+  const curves = Math.max(0, ...state.columns.map(({ curve }) => (curve ? curve.node.offsetHeight + 20 : 0)));
+  const room = isNarrow() ? 0 : byId("columns").clientHeight - 100 - curves;
   const left = room - MARGIN.top - MARGIN.bottom - gates - LATENT_HEIGHT - GAP * (rows + 1);
   return { gates, row: Math.max(isNarrow() ? 80 : 56, Math.min(120, left / Math.max(1, rows))) };
 }
