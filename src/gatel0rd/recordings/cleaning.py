@@ -121,24 +121,15 @@ def fill_gaps(recordings: Recordings) -> Recordings:
         kept += [np.arange(start + first, start + last) for first, last in pieces]
         origins += [(name, before + first) for first, _ in pieces]
         names += [own] if len(pieces) == 1 else [f"{own}/{number}" for number in range(len(pieces))]
-    joined = np.concatenate(parts)
-    if not len(joined):
+    if not sum(map(len, parts)):
         raise RecordingError("every row has a missing value; fill them in, or leave columns out (--ignore)")
     total = int(missing.sum())
     note = f"{count_of(total, 'missing value')}: {filled} interpolated (gaps of at most {LONGEST_GAP} steps)"
     note += f", {total - filled} cut off with their rows" if total > filled else ""
     note += f"; {count_of(split, 'sequence')} split at longer gaps" if split else ""
-    border = len(recordings.observation_names)
-    return replace(
-        recordings,
-        observations=joined[:, :border],
-        actions=joined[:, border:],
-        names=tuple(names),
-        lengths=np.array([len(part) for part in parts], dtype=np.int64),
-        origins=tuple(origins),
-        notes=(*recordings.notes, note),
-        times=None if recordings.times is None else recordings.times[np.concatenate(kept)],
-    )
+    times = None if recordings.times is None else recordings.times[np.concatenate(kept)]
+    found = recordings.replace_sequences(parts, names=names, origins=origins, times=times)
+    return replace(found, notes=(*recordings.notes, note))
 
 
 def interpolate(rows: Array, held: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:

@@ -99,6 +99,26 @@ class Recordings:
         lengths = np.minimum(self.lengths, steps)
         return replace(self, **self.pick_rows(lengths, range(len(self))), lengths=lengths, notes=())
 
+    def replace_sequences(
+        self,
+        parts: Sequence[Array],
+        *,
+        names: Sequence[str],
+        origins: Sequence[tuple[str, int]],
+        times: NDArray[Any] | None,
+    ) -> Recordings:
+        """The same columns with other sequences, [T, O + A] each."""
+        joined, border = np.concatenate(parts), len(self.observation_names)
+        return replace(
+            self,
+            observations=joined[:, :border],
+            actions=joined[:, border:],
+            names=tuple(names),
+            lengths=np.array([len(part) for part in parts], dtype=np.int64),
+            origins=tuple(origins),
+            times=times,
+        )
+
     def select_columns(
         self, observation_names: Sequence[str], action_names: Sequence[str], trained_on: str
     ) -> Recordings:

@@ -71,7 +71,7 @@ def sample_evenly(recordings: Recordings) -> Recordings:
     note = f"{share:.1%}".replace(".0%", "%") + " of the steps of time are longer or shorter than usual: resampled "
     note += f"every {format_step(step, recordings.times)}, {len(resampled.observations)} rows instead of {len(numbers)}"
     note += f"; {count_of(split, 'sequence')} split at longer pauses" if split else ""
-    return replace(resampled, notes=(*recordings.notes, f"{note} (--ignore the column of times to take rows as steps)"))
+    return replace(resampled, notes=(*recordings.notes, f"{note} (--ignore the times to take every row as a step)"))
 
 
 def resample(recordings: Recordings, numbers: NDArray[np.float64], step: float) -> tuple[Recordings, int]:
@@ -95,20 +95,11 @@ def resample(recordings: Recordings, numbers: NDArray[np.float64], step: float) 
             moments.append(grid)
             names.append(f"{recordings.names[index]}/{number}" if len(cuts) else recordings.names[index])
             origins.append((recordings.origins[index][0], round((numbers[rows[0]] - own[0]) / step)))
-    joined, grid = np.concatenate(parts), np.concatenate(moments)
-    times = recordings.times
+    grid, times = np.concatenate(moments), recordings.times
     assert times is not None
     if times.dtype.kind == "M":
         grid = times.min() + np.round(grid * 1e6).astype("timedelta64[us]")
-    return replace(
-        recordings,
-        observations=joined[:, :border],
-        actions=joined[:, border:],
-        names=tuple(names),
-        lengths=np.array([len(part) for part in parts], dtype=np.int64),
-        origins=tuple(origins),
-        times=grid,
-    ), split
+    return recordings.replace_sequences(parts, names=names, origins=origins, times=grid), split
 
 
 def read_between(
