@@ -1,16 +1,16 @@
 /* The models that a fit went through, from few open gates to many: a curve of events and errors, and a slider along it. */
 
-import { make } from "./dom.js";
+import { byId, make } from "./dom.js";
 import { formatError, plural } from "./format.js";
 import { state } from "./state.js";
 import { LINE, SOFT, colorOf } from "./theme.js";
 
 const HEIGHT = 92, WIDEST = 620;
 const ROOM = { left: 60, right: 12, top: 10, bottom: 24 };
-const SVG = "http://www.w3.org/2000/svg";
 
+/* The namespace is that of the page's own drawing: no address of another place stands in these files. */
 function draw(tag, attributes, text = "") {
-  const node = document.createElementNS(SVG, tag);
+  const node = document.createElementNS(byId("aim").namespaceURI, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.textContent = text;
   return node;
