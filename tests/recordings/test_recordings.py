@@ -217,7 +217,7 @@ def test_parquet(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     names, steps, *numbers = map(list, zip(*rows()[::-1], strict=True))
     table = {"t": steps, "p": numbers[0], "v": numbers[1], "u": numbers[2]}
-    table = {"trial": pyarrow.array(names).dictionary_encode(), **table, "note": ["text"] * 16}
+    table = {"trial": pyarrow.array(names).dictionary_encode(), **table, "note": ["text", "7"] * 8}
     parquet.write_table(pyarrow.table(table), tmp_path / "d.parquet")
     found = read_recordings(tmp_path / "d.parquet", Layout(actions=("u",), ignored=("note",)))
     same(found, SEEN[::-1], ACTED[::-1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import textwrap
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -18,9 +20,25 @@ console = Console(soft_wrap=not sys.stdout.isatty())
 def show_progress() -> Progress:
     """A bar with the time left, for work that is counted in steps."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        BarColumn(bar_width=16),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+    )
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print texts as they are, brackets too; in a terminal long ones are continued below, indented."""
+    for line in lines:
+        if console.is_terminal and len(line) > console.width:
+            indent = " " * (len(line) - len(line.lstrip()) + 2)
+            line = textwrap.fill(line, console.width, subsequent_indent=indent, break_on_hyphens=False)
+        console.print(line, markup=False, highlight=False)
 
 
 def format_duration(seconds: float) -> str:

@@ -32,9 +32,9 @@ JsonFile = Annotated[Path | None, optional("FILE", "Write the outcome to this fi
 FilmFile = Annotated[Path | None, optional("FILE", "Film an episode, as a GIF or WebP file.")]
 HiddenSize = Annotated[int, arg(metavar="H", help="Number of dimensions of the memory.")]
 LearningRate = Annotated[float, arg(metavar="R", help="Learning rate of Adam.")]
-DataSource = Annotated[
-    str,
-    arg(metavar="DATA", help="Recordings: a .npz, .csv or .parquet file, many as 'data/*.csv', or minari:NAME."),
+DataSources = Annotated[
+    tuple[str, ...],
+    arg(metavar="DATA", help="Recordings: .npz, .csv or .parquet files, many as data/*.csv, or minari:NAME."),
 ]
 SequenceColumn = Annotated[
     str | None,

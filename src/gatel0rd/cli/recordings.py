@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from rich.markup import escape
 from tyro.conf import Positional, arg
 
-from gatel0rd.cli.console import console, format_duration, print_written, show_progress
+from gatel0rd.cli.console import console, print_lines, print_written, show_progress
+from gatel0rd.cli.fit_report import describe_columns, describe_fit, describe_next, describe_round
 from gatel0rd.cli.options import (
-    DataSource,
+    DataSources,
     HiddenSize,
     LearningRate,
     OutDirectory,
@@ -23,7 +24,7 @@ from gatel0rd.cli.options import (
 
 
 def fit(
-    data: Positional[DataSource],
+    data: Positional[DataSources],
     out: Annotated[
         Path, arg(metavar="MODEL", help="Directory for the model; an interrupted fit resumes there.")
     ] = Path("model"),
@@ -36,6 +37,12 @@ def fit(
         str | None, optional("A,B", "Columns that the model is given and does not predict. The default is none.")
     ] = None,
     ignore: Annotated[str | None, optional("A,B", "Columns to leave out. The default is none.")] = None,
+    categories: Annotated[
+        str | None, optional("A,B", "Columns whose numbers are names. The default is none: texts are always names.")
+    ] = None,
+    same_row: Annotated[
+        bool, arg(help="Actions stand in the row that they explain, and are moved to the one before.")
+    ] = False,
     cell: Annotated[
         Literal["gatel0rd", "lstm", "gru", "elman"], arg(help="The recurrent network that is the model's memory.")
     ] = "gatel0rd",
@@ -74,6 +81,7 @@ def fit(
     from gatel0rd.recordings.alignment import note_alignment
     from gatel0rd.recordings.config import FitConfig
     from gatel0rd.recordings.fit import fit as fit_model
+    from gatel0rd.recordings.layout import Categories
 
     given = [("--events", events), ("--gate-rate", gate_rate), ("--sparsity", sparsity)]
     named = [name for name, value in given if value is not None]
@@ -98,67 +106,28 @@ def fit(
         observations=parse_names(observations),
         actions=parse_names(actions),
         ignored=parse_names(ignore),
+        categories=tuple(Categories(column=name) for name in parse_names(categories)),
+        same_row=same_row,
     )
     recordings = read_recordings(data, layout)
-    for line in [*recordings.preview(), *(f"note: {note}" for note in note_alignment(recordings))]:
-        console.print(escape(line), highlight=False)
+    notes = [f"note: {note}" for note in note_alignment(recordings)]
+    print_lines([*recordings.preview(), *notes, *describe_columns(recordings)])
     with show_progress() as progress:
         task = progress.add_task("fitting", total=rounds)
 
         def on_round(metrics: dict[str, Any]) -> None:
-            text = describe_round(metrics)
-            progress.update(task, completed=metrics["round"], description=text)
+            total, text = metrics["total"], describe_round(metrics)  # with --minutes there may be fewer rounds
+            progress.update(task, completed=metrics["round"], total=total, description=text)
             if not console.is_terminal and metrics["round"] % 20 == 0:
-                console.print(text, highlight=False)
+                console.print(f"round {metrics['round']} of {total}: {text}", highlight=False)
 
         fitted = fit_model(recordings, config, out, on_round=on_round)
-    for line in describe_fit(fitted.info):
-        console.print(line, highlight=False)
-    console.print(f"wrote {out}; next: gatel0rd segment {out} {data}, gatel0rd explore {out} {data}")
-
-
-def describe_round(metrics: dict[str, Any]) -> str:
-    """A round of a fit, for people."""
-    text = f"round {metrics['round']}: error {metrics['error']:.3g}"
-    if "open_rate" in metrics:
-        text += f", {metrics['open_rate']:.1%} of the gates open, λ {metrics['sparsity_weight']:.1e}"
-    return text
-
-
-def describe_fit(info: dict[str, Any]) -> list[str]:
-    """What came out of a fit, for people."""
-    lines = [
-        f"validation error {info['error']:.3g} of the variance, {info['persistence_error']:.3g} if nothing changed; "
-        f"best of {info['rounds']} rounds, {format_duration(info['seconds'])}"
-    ]
-    if "open_rate" in info:
-        lines.append(
-            f"{info['open_rate']:.1%} of the gates are open, {info['events']:.1f} events per sequence (on whole "
-            "recordings of the validation part)"
-        )
-    if "segmentation" in info:
-        lines += describe_method(info["segmentation"])
-    if not info["held"]:
-        lines.append("the gates are not as active as you asked for; give it more --rounds, or another target")
-    return lines
-
-
-def describe_method(segmentation: dict[str, Any]) -> list[str]:
-    """How sequences will be segmented, and why, for people."""
-    evidence = segmentation["evidence"]
-    compared = ", ".join(f"{name} {value:.3f}" for name, value in sorted(evidence.items()))
-    lines = [f"segment will use: {segmentation['method']} (nats per step of the validation part: {compared})"]
-    if segmentation["method"] == "changes":
-        name = segmentation["detector"]["name"]
-        lines.append(f"changes are changes of: {name}")
-        if "same row" in name:
-            lines.append("note: actions explain the observations of their own row, not of the next one; shift them")
-    return lines
+    print_lines([*describe_fit(fitted.info), *describe_next(out, data)])
 
 
 def segment(
     model: Positional[Annotated[Path, arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` wrote.")]],
-    data: Positional[DataSource],
+    data: Positional[DataSources],
     out: Annotated[
         Path, arg(metavar="FILE", help="File to write: CSV, or JSON with segments as well, by its ending.")
     ] = Path("events.csv"),
@@ -188,7 +157,7 @@ def segment(
     fitted = load(model)
     recordings = read_for_models([(model.name, fitted)], data, sequence=sequence, time=time)
     found = find_segments(fitted, recordings, apart=APART if apart is None else apart, method=method)
-    write_events(found, out)
+    write_events(found, out, recordings)
     cuts = sum(len(entry.boundaries) for entry in found)
     events = sum(len(entry.events) for entry in found) if found and found[0].method == "gates" else cuts
     how = found[0].method if found else "gates"
@@ -278,13 +247,13 @@ def explore(
     from gatel0rd.models.io import load_fitted as load
     from gatel0rd.recordings import read_for_models
 
-    *given, last = [str(path) for path in models] or [""]
-    if data is None and given and not Path(last).is_dir():
-        models, data = models[:-1], last
+    named = () if data is None else (data,)
+    while data is None and len(models) > 1 and not models[-1].is_dir():  # recordings, after the models
+        models, named = models[:-1], (str(models[-1]), *named)
     if not models:
         raise ValueError("no model was given; expected directories that `gatel0rd fit` or `gatel0rd run` left")
     loaded = [(path.name or str(path), load(path)) for path in models]
-    recordings = None if data is None else read_for_models(loaded, data, sequence=sequence, time=time)
+    recordings = read_for_models(loaded, named, sequence=sequence, time=time) if named else None
     if save is not None:
         check_writable(save)
         print_written(save_page(loaded, recordings, save))

@@ -38,13 +38,19 @@ class Api:
 
     def predict(self, content: dict[str, Any]) -> dict[str, Any]:
         """One sequence as one model sees it."""
-        requests.allow_fields(content, "model", "sequence", "real_steps", "edits")
+        requests.allow_fields(content, "model", "sequence", "real_steps", "edits", "point")
         model = self.models[requests.read_integer(content, "model", 0, len(self.models) - 1)]
         index = requests.read_sequence(content, self.models)
         last = views.shown_length(int(model.recordings.lengths[index])) - 1
         real = None if content.get("real_steps") is None else requests.read_integer(content, "real_steps", 1, last)
         edits = requests.read_edits(content, self.models, index)
-        return views.predict_sequence(model, index, real_steps=real, edits=edits)
+        most = len(model.model.variants) - 1
+        if most < 0 and content.get("point") is not None:
+            raise requests.RequestError(
+                f"point is {content['point']!r}; model {model.name} has no curve to choose from"
+            )
+        point = None if content.get("point") is None else requests.read_integer(content, "point", 0, most)
+        return views.predict_sequence(model, index, real_steps=real, edits=edits, point=point)
 
     def start_drive(self, content: dict[str, Any]) -> dict[str, Any]:
         """A new live world."""

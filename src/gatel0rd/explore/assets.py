@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 from gatel0rd.explore.bundle import bundle_directory
 
 if TYPE_CHECKING:
+    from gatel0rd.explore.models import ExploredModel
     from gatel0rd.models.fitted import FittedModel
     from gatel0rd.recordings import Recordings
 
 DIRECTORY = Path(__file__).parent / "page"
 ENTRY = "main.js"
+MOST_NUMBERS = 1_000_000
+"""Numbers of a fit's other models in a saved page, for each model: about eight megabytes."""
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 
@@ -59,12 +62,14 @@ def save_page(
     return out
 
 
-def _page_content(explored: Sequence[Any], sequences: int) -> dict[str, Any]:
+def _page_content(explored: Sequence[ExploredModel], sequences: int) -> dict[str, Any]:
     """What the server would answer: the overview, and values and trajectories of some sequences."""
     from gatel0rd.explore import views
 
     shown = range(min(sequences, len(explored[0].recordings)))
     content = views.make_overview(explored)
+    for entry, model in zip(content["models"], explored, strict=True):
+        entry["curve"] = thin_curve(entry["curve"], entry["chosen"], count_numbers(model, shown))
     return {
         **content,
         "sequences": content["sequences"][: len(shown)],
@@ -74,10 +79,35 @@ def _page_content(explored: Sequence[Any], sequences: int) -> dict[str, Any]:
             {
                 "values": views.list_values(explored, index),
                 "trajectories": [views.predict_sequence(model, index) for model in explored],
+                "points": [
+                    {
+                        point["point"]: views.predict_sequence(model, index, point=point["point"])
+                        for point in entry["curve"]
+                        if point["point"] != entry["chosen"]
+                    }
+                    for entry, model in zip(content["models"], explored, strict=True)
+                ],
             }
             for index in shown
         ],
     }
+
+
+def count_numbers(model: ExploredModel, shown: range) -> int:
+    """How many numbers describe some sequences as a model sees them."""
+    from gatel0rd.explore.views import shown_length
+
+    steps = sum(shown_length(int(model.recordings.lengths[index])) for index in shown)
+    return steps * (len(model.model.observation_names) + 2 * model.model.model.config.cell.hidden_size)
+
+
+def thin_curve(curve: list[dict[str, Any]], chosen: int | None, numbers: int) -> list[dict[str, Any]]:
+    """As many points as a saved page has room for, with the chosen one; none if there would be two or fewer."""
+    room = MOST_NUMBERS // max(1, numbers)
+    if room < 3:
+        return []
+    places = {round(place * (len(curve) - 1) / (room - 1)) for place in range(room)}
+    return [point for place, point in enumerate(curve) if place in places or point["point"] == chosen]
 
 
 def render_page(content: dict[str, Any]) -> str:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from gatel0rd.config import from_json
 from gatel0rd.recordings import RecordingError, Recordings, from_arrays
+from gatel0rd.recordings.segmentation import read_choice
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds import registry
 from gatel0rd.worlds.data import generate
 
 if TYPE_CHECKING:
     from gatel0rd.models.fitted import FittedModel
+    from gatel0rd.recordings.detector import ChangeDetector
+    from gatel0rd.recordings.method import MethodChoice
 
 GENERATED_SEQUENCES = 64
 """How many sequences a model's world generates if no data is given."""
@@ -21,11 +25,38 @@ GENERATED_SEQUENCES = 64
 
 @dataclass(frozen=True)
 class ExploredModel:
-    """A model under a name, with the recordings in its columns and order."""
+    """A model under a name, with the recordings in its columns and order.
+
+    Attributes:
+        known_changes: by sequence, what the method ``changes`` found there.
+    """
 
     name: str
     model: FittedModel
     recordings: Recordings
+    known_changes: dict[int, dict[str, Any] | None] = field(default_factory=dict)
+
+    @cached_property
+    def choice(self) -> MethodChoice | None:
+        """How the fit segments; None for models from elsewhere."""
+        return read_choice(self.model)
+
+    @property
+    def method(self) -> str | None:
+        return None if self.choice is None else self.choice.method
+
+    @property
+    def detector(self) -> ChangeDetector | None:
+        return None if self.choice is None else self.choice.detector
+
+    @cached_property
+    def points(self) -> list[FittedModel]:
+        """The models of the fit's curve."""
+        return [self.model.take_variant(place) for place in range(len(self.model.variants))]
+
+    def take_point(self, point: int | None) -> FittedModel:
+        """The model at a point of the fit's curve; the chosen one if none is given."""
+        return self.model if point is None else self.points[point]
 
     @property
     def scenario(self) -> str | None:

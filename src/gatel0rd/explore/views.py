@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from gatel0rd.explore.models import ExploredModel
 from gatel0rd.models.events import find_events
 from gatel0rd.models.fitted import FittedModel
+from gatel0rd.recordings.segmentation import segment_by_changes
 
 LONGEST = 5000
 """Steps of a sequence that are shown; later ones are left out."""
+DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,21 @@ class Edit:
 
 
 def to_plain(values: NDArray[Any]) -> list[Any]:
-    """Numbers with six significant digits as lists; NaN and infinity become None."""
+    """Numbers as lists, with six significant digits or as many as tell them apart; NaN and infinity become None."""
+    digits = count_digits(values) if values.dtype == np.float64 else DIGITS
     array = np.asarray(values, dtype=np.float64)
-    short = [float(f"{value:.6g}") if math.isfinite(value) else None for value in array.ravel().tolist()]
+    short = [float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in array.ravel().tolist()]
     listed: list[Any] = np.array(short, dtype=object).reshape(array.shape).tolist()
     return listed
+
+
+def count_digits(values: NDArray[np.float64]) -> int:
+    """Significant digits that show how values differ."""
+    finite = values[np.isfinite(values)]
+    spread, largest = (float(np.ptp(finite)), float(np.abs(finite).max())) if finite.size else (0.0, 0.0)
+    if not 0 < spread < largest:
+        return DIGITS
+    return min(17, DIGITS + math.ceil(math.log10(largest / spread)))
 
 
 def to_number(value: float) -> float | None:
@@ -63,6 +75,9 @@ def make_overview(models: Sequence[ExploredModel]) -> dict[str, Any]:
                 "init_steps": explored.model.model.config.init_steps,
                 "observations": list(explored.model.observation_names),
                 "actions": list(explored.model.action_names),
+                "method": explored.method,
+                "purpose": explored.model.info.get("purpose"),
+                **describe_curve(explored),
             }
             for explored in models
         ],
@@ -72,6 +87,22 @@ def make_overview(models: Sequence[ExploredModel]) -> dict[str, Any]:
         ],
         "variables": list(variables.values()),
     }
+
+
+def describe_curve(explored: ExploredModel) -> dict[str, Any]:
+    """Events per sequence and errors of the models that the fit went through, and which of them it chose.
+
+    Points are in the order of falling prices of open gates; each has the ``point`` that it is asked for by.
+    """
+    info = explored.model.info
+    points = [
+        {"point": place, **{name: to_number(float(entry[name])) for name in ("price", "events", "error", "open_rate")}}
+        for place, entry in enumerate(info["curve"] if explored.model.variants else [])
+    ]
+    for entry in points:
+        if entry["point"] == info.get("chosen"):  # it was trained on after it was chosen
+            entry |= {name: to_number(float(info[name])) for name in ("events", "error", "open_rate")}
+    return {"curve": points[::-1], "chosen": info.get("chosen") if points else None}
 
 
 def shown_length(length: int) -> int:
@@ -95,13 +126,19 @@ def list_values(models: Sequence[ExploredModel], index: int) -> dict[str, list[A
 
 
 def predict_sequence(
-    explored: ExploredModel, index: int, *, real_steps: int | None = None, edits: Sequence[Edit] = ()
+    explored: ExploredModel,
+    index: int,
+    *,
+    real_steps: int | None = None,
+    edits: Sequence[Edit] = (),
+    point: int | None = None,
 ) -> dict[str, Any]:
     """One sequence as a model sees it; errors are against the recording, in the model's units.
 
-    Row t is about input t: its prediction is of step t + 1. From input ``real_steps`` on the model runs freely.
+    Row t is about input t: its prediction is of step t + 1. From input ``real_steps`` on the model runs freely. At a
+    ``point`` of the fit's curve the weights are those of another price of open gates.
     """
-    model = explored.model
+    model = explored.take_point(point)
     observations, actions = (values[:LONGEST] for values in explored.recordings.sequence(index))
     seen, acted = _edit(model, observations, actions, edits)
     real = len(seen) - 1 if real_steps is None else max(real_steps, model.model.config.init_steps)
@@ -116,9 +153,43 @@ def predict_sequence(
         "gates": None if gates is None else to_plain(gates.T),
         "events": [] if gates is None else list_events(gates),
         "open_rate": None if gates is None else to_number(float((gates > 0).mean())),
+        "changes": find_changes(explored, index, seen, acted) if edits else list_changes(explored, index),
         "real_steps": real,
         "one_step_error": to_number(float(squared[:real].mean())),
         "free_error": to_number(float(squared[real:].mean())) if real < len(squared) else None,
+    }
+
+
+def list_changes(explored: ExploredModel, index: int) -> dict[str, Any] | None:
+    """The changes of a recorded sequence, which are looked for once."""
+    if index not in explored.known_changes:
+        observations, actions = (values[:LONGEST] for values in explored.recordings.sequence(index))
+        explored.known_changes[index] = find_changes(explored, index, observations, actions)
+    return explored.known_changes[index]
+
+
+def find_changes(
+    explored: ExploredModel, index: int, observations: NDArray[Any], actions: NDArray[Any]
+) -> dict[str, Any] | None:
+    """The boundaries that the method ``changes`` finds; None if the model was not fitted to know them.
+
+    Labels are of the segments between them, counted in this sequence alone.
+    """
+    if explored.detector is None:
+        return None
+    own = replace(
+        explored.recordings.take([index]),
+        observations=observations,
+        actions=actions,
+        lengths=np.array([len(observations)], dtype=np.int64),
+        times=None,
+    )
+    (found,) = segment_by_changes(explored.detector, own)
+    return {
+        "times": list(found.boundaries),
+        "probabilities": [to_number(value) for value in found.probabilities],
+        "variables": [{name: to_number(share) for name, share in own.items()} for own in found.variables],
+        "labels": list(found.labels),
     }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,27 @@ from torch import Tensor
 
 from gatel0rd.models.world_model import Rollout, WorldModel
 
-Array = NDArray[np.float32]
+Array = NDArray[np.floating[Any]]
+PRECISION = 1e-4
+"""Share of a column's spread that rounding to float32 may cost."""
+
+
+def narrow(values: NDArray[Any], *, whole: bool = True) -> Array:
+    """float32 where that keeps the details of every column, else float64: 5300000 + 0.05·sin(t) needs it.
+
+    Args:
+        values: numbers, [S, columns], NaN where they are missing.
+        whole: whether these are all rows; what is constant in a part of them may change in another.
+    """
+    if values.dtype == np.float32:
+        return values
+    exact = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        short = exact.astype(np.float32)
+        lost = np.fmax.reduce(np.abs(exact - short), axis=0, initial=0.0)
+        spread = np.fmax.reduce(exact, axis=0, initial=-np.inf) - np.fmin.reduce(exact, axis=0, initial=np.inf)
+        matters = (lost > PRECISION * spread) & ((spread > 0) | (not whole))
+    return exact if matters.any() else short
 
 
 @dataclass(frozen=True)
@@ -41,15 +62,17 @@ class Scaling:
             and min(self.scale, default=1) > 0
         )
 
-    def transform(self, values: Array) -> Array:
-        """From the data's units to the model's."""
-        scaled: Array = ((values - np.array(self.offset)) / np.array(self.scale)).astype(np.float32)
+    def transform(self, values: Array) -> NDArray[np.float32]:
+        """From the data's units to the model's: centred in float64, then float32."""
+        scaled: NDArray[np.float32] = ((values - np.array(self.offset)) / np.array(self.scale)).astype(np.float32)
         return scaled
 
     def inverse_transform(self, values: Array) -> Array:
-        """From the model's units to the data's."""
-        plain: Array = (values * np.array(self.scale) + np.array(self.offset)).astype(np.float32)
-        return plain
+        """From the model's units to the data's; in float64 where float32 would lose the details."""
+        offset, scale = np.array(self.offset), np.array(self.scale)
+        plain: NDArray[np.float64] = values * scale + offset
+        rounding = np.finfo(np.float32).eps * np.abs(offset)
+        return plain if (rounding > PRECISION * scale).any() else plain.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -74,6 +97,8 @@ class FittedModel:
         observation_names, action_names: columns, in the model's order.
         observation_scaling, action_scaling: learned on the training part.
         info: how it was fitted, as plain data.
+        variants: weights that the fit went through with other prices of open gates, and so with more or fewer events,
+            one for each point of ``info["curve"]``; none for models of which there is no such curve.
     """
 
     model: WorldModel
@@ -82,6 +107,15 @@ class FittedModel:
     observation_scaling: Scaling
     action_scaling: Scaling
     info: dict[str, Any] = field(default_factory=dict)
+    variants: tuple[dict[str, NDArray[Any]], ...] = ()
+
+    def take_variant(self, point: int) -> FittedModel:
+        """The model with the weights of a point of its curve; the chosen one is the model itself."""
+        if point == self.info.get("chosen"):
+            return self
+        model = copy.deepcopy(self.model)
+        model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in self.variants[point].items()})
+        return replace(self, model=model.eval())
 
     @property
     def cell(self) -> str:

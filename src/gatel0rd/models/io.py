@@ -5,9 +5,10 @@ A path is a file or the directory that a run or a fit left; :func:`identify` say
 
 from __future__ import annotations
 
+import copy
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ MODEL_FILE, AGENT_FILE, CHECKPOINT_FILE = "model.safetensors", "agent.safetensor
 """Names of the files in the directory of a run or of a fit."""
 DESCRIPTION_FILE, DESCRIPTION_VERSION = "model.json", 1
 """Columns and scaling of a fitted model, next to its weights."""
+VARIANTS_FILE = "variants.safetensors"
+"""The weights of a fitted model at other prices of open gates, next to those of the chosen one."""
 EXPECTED = {
     MODEL_FILE: "a directory that `gatel0rd fit` or `gatel0rd run` left",
     AGENT_FILE: "the directory of a finished run, as `gatel0rd rl train` leaves it",
@@ -184,6 +187,11 @@ def save_fitted(directory: Path | str, fitted: FittedModel) -> Path:
         },
         "info": fitted.info,
     }
+    variants = {f"{place}.{name}": array for place, own in enumerate(fitted.variants) for name, array in own.items()}
+    if variants:
+        save_arrays(directory / VARIANTS_FILE, variants, kind="variants", metadata={"count": len(fitted.variants)})
+    else:
+        (directory / VARIANTS_FILE).unlink(missing_ok=True)
     write_json(directory / DESCRIPTION_FILE, content)
     return directory
 
@@ -194,9 +202,28 @@ def load_fitted(directory: Path | str) -> FittedModel:
     model, metadata = _load_model(file)
     description = file.parent / DESCRIPTION_FILE
     if description.exists():
-        return _read_description(description, model)
+        fitted = _read_description(description, model)
+        return replace(fitted, variants=_load_variants(file.parent / VARIANTS_FILE, fitted))
     run = metadata.get("run")  # a run of an experiment: columns are numbered, nothing is scaled
     return wrap_model(model, info={"run": run} if run else {})
+
+
+def _load_variants(file: Path, fitted: FittedModel) -> tuple[Arrays, ...]:
+    """The weights of the points of a fit's curve; none if there is no such file."""
+    points = fitted.info.get("curve")
+    if not file.exists() or not isinstance(points, list):
+        return ()
+    arrays, _ = load_arrays(file, kind="variants")
+    variants: list[Arrays] = [{} for _ in points]
+    for key, array in arrays.items():
+        place, _, name = key.partition(".")
+        if not place.isdigit() or int(place) >= len(variants):
+            raise FileError(f"{file} belongs to another model: {key} is not part of a curve of {len(points)} points")
+        variants[int(place)][name] = array
+    scratch = copy.deepcopy(fitted.model)
+    for variant in variants:
+        load_weights(scratch, variant, file)
+    return tuple(variants)
 
 
 def _read_description(path: Path, model: WorldModel) -> FittedModel:

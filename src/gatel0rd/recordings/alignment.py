@@ -11,6 +11,8 @@ CLEARLY = 0.05
 """Share of the changes' variance by which one alignment has to explain more than the other."""
 ENOUGH = 100_000
 """Rows that are looked at."""
+MOST_COLUMNS = 1000
+"""Columns with which it is looked at."""
 
 
 def explained_share(targets: NDArray[np.float64], features: NDArray[np.float64]) -> float:
@@ -28,17 +30,26 @@ def note_alignment(recordings: Recordings) -> list[str]:
 
     Only effects that are about linear show here; the signs of an effect that flips cancel.
     """
-    if not recordings.action_names:
+    if not recordings.action_names or recordings.observations.shape[1] > MOST_COLUMNS:
         return []
     last = min(ENOUGH, len(recordings.observations))
     inside = np.ones(last, dtype=bool)
     inside[recordings.starts[recordings.starts < last]] = False
     rows = np.flatnonzero(inside)
-    changes = (recordings.observations[rows] - recordings.observations[rows - 1]).astype(np.float64)
-    before, same = (explained_share(changes, recordings.actions[rows - shift].astype(np.float64)) for shift in (1, 0))
-    if same - before <= CLEARLY:
+    seen = recordings.observations[:last].astype(np.float64)
+    seen = (seen - seen.mean(axis=0)) / np.maximum(seen.std(axis=0), 1e-300)
+    changes, alone = seen[rows] - seen[rows - 1], seen[rows - 1]
+    expected = explained_share(changes, alone)  # by the last observation: nothing that actions have to explain
+    if expected >= 1 - CLEARLY:
         return []
-    return [
-        f"actions explain {same:.0%} of the changes in their own row and {before:.0%} of those in the next one, where "
-        "they belong; move them up by one row"
-    ]
+    before, same = (
+        (explained_share(changes, np.concatenate([alone, recordings.actions[rows - shift]], axis=1)) - expected)
+        / (1 - expected)
+        for shift in (1, 0)
+    )
+    if same - before > CLEARLY:
+        return [
+            f"actions explain {same:.0%} of the changes in their own row and {before:.0%} of those in the next one, "
+            "where they belong; --same-row moves them up by one row"
+        ]
+    return []

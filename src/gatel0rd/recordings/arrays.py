@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gatel0rd.models.fitted import narrow
 from gatel0rd.recordings.cleaning import clean
 from gatel0rd.recordings.layout import Layout, RecordingError, check_roles
 from gatel0rd.recordings.recordings import Array, Recordings
@@ -84,15 +85,15 @@ def as_rows(arrays: Iterable[NDArray[Any]], what: str) -> list[Array]:
     found: list[Array] = []
     for index, array in enumerate(arrays):
         try:
-            with np.errstate(over="ignore"):
-                rows = np.asarray(array, dtype=np.float32)
+            rows = np.asarray(array)
+            rows = rows if rows.dtype == np.float32 else rows.astype(np.float64)
         except (ValueError, TypeError) as error:
             raise RecordingError(f"{what} of sequence {index} are not an array of numbers ({error})") from error
         rows = rows[:, None] if rows.ndim == 1 else rows
         if rows.ndim != 2 or (found and rows.shape[1] != found[0].shape[1]):
             columns = f"{found[0].shape[1]} columns as in the first" if found else "[T, columns]"
             raise RecordingError(f"{what} of sequence {index} have shape {rows.shape}; expected {columns}")
-        found.append(rows)
+        found.append(narrow(rows, whole=False))
     if not found:
         raise RecordingError("there are no sequences; expected a list of arrays [T, columns]")
     return found
@@ -108,6 +109,8 @@ def assign_roles(recordings: Recordings, layout: Layout, source: str | Path) -> 
     for given, what in ((layout.sequence, "sequence"), (layout.time, "time")):
         if given is not None:
             raise RecordingError(f"{source} has no column {given!r} for the {what}: it holds whole sequences, in order")
+    if layout.categories:
+        raise RecordingError(f"{source} holds numbers; columns of categories are read from tables (.csv, .parquet)")
     check_roles(layout, [*recordings.observation_names, *recordings.action_names], source)
     taken = {*layout.observations, *layout.actions, *layout.ignored}
     observed = layout.observations or [name for name in recordings.observation_names if name not in taken]
@@ -292,6 +295,6 @@ def flatten(space: Any, values: Any, steps: int) -> Array:
         return tuple(at(value, step) for value in values) if isinstance(values, tuple) else values[step]
 
     if isinstance(space, spaces.Box):
-        return np.asarray(values, dtype=np.float32).reshape(steps, -1)
+        return np.asarray(values, dtype=np.float64).reshape(steps, -1)
     rows = [spaces.flatten(space, at(values, step)) for step in range(steps)]
-    return np.asarray(rows, dtype=np.float32).reshape(steps, -1)
+    return np.asarray(rows, dtype=np.float64).reshape(steps, -1)

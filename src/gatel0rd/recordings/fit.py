@@ -48,6 +48,12 @@ FOLLOWED = 0.8
 """Probability of real inputs while following: now and then several steps are predicted in a row."""
 WARM_UP = 0.05
 """Share of the training in which the learning rate rises; it falls after the sweep, or in the last fifth."""
+PURPOSES = {
+    "follow": "following recordings: predicting the next steps from real observations, and finding events; to plan "
+    "with a model, fit it with --objective free-run",
+    "free-run": "planning: predicting many steps from its own predictions; it also finds events that can be foreseen",
+}
+"""What a model is good for, in words."""
 TIMED = 3
 """Rounds after which it is clear how long a round takes."""
 
@@ -175,8 +181,11 @@ class Fitter(TrainingLoop):
                 **{name: chosen[name] for name in names if name in chosen},
                 **self._describe_events(followed[1]),
                 "curve": describe_curve(self.points),
+                "chosen": self.chosen,
+                "purpose": PURPOSES[self.config.objective],
                 "segmentation": method.to_json(),
             },
+            variants=tuple(self.kept[f"point{number}"] for number in range(len(self.points))),
         )
 
     def train_unit(self) -> Metrics:
@@ -204,7 +213,7 @@ class Fitter(TrainingLoop):
             learning_rate=config.learning_rate,
         )
         self.model.eval()
-        metrics: Metrics = {"loss": terms["loss"]}
+        metrics: Metrics = {"loss": terms["loss"], "total": self.total}
         followed = self._follow_validation()
         metrics["error"] = self._free_running_error() if config.objective == "free-run" else mean_error(followed)
         if self.model.core.noise_size:
@@ -246,7 +255,6 @@ class Fitter(TrainingLoop):
         """Go back to the weights that the rule chooses; training continues with their price."""
         self.chosen = choose_point(self.points)
         load_weights(self.model, self.kept[f"point{self.chosen}"], self.directory)
-        self.kept = {"best": self.kept["best"]}
 
     def _follow(self, part: Recordings, tensors: tuple[Tensor, Tensor]) -> list[FollowedSequence]:
         return follow(self.model, part, *tensors)

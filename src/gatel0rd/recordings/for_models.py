@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatel0rd.config import from_json
-from gatel0rd.recordings.layout import Layout, MissingColumnError, RecordingError
-from gatel0rd.recordings.reading import MINARI, TABLES, read_recordings
+from gatel0rd.recordings.layout import Categories, Layout, MissingColumnError, RecordingError, list_names
+from gatel0rd.recordings.reading import MINARI, TABLES, Source, read_recordings
 from gatel0rd.recordings.recordings import Recordings
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ NamedModel = tuple[str, "FittedModel"]
 
 
 def read_for_model(
-    model: FittedModel, source: str | Path, *, sequence: str | None = None, time: str | None = None
+    model: FittedModel, source: Source, *, sequence: str | None = None, time: str | None = None
 ) -> Recordings:
     """Recordings with the columns that a model needs; see :func:`read_for_models`."""
     return read_for_models([("of this fit", model)], source, sequence=sequence, time=time)
 
 
 def read_for_models(
-    models: Sequence[NamedModel], source: str | Path, *, sequence: str | None = None, time: str | None = None
+    models: Sequence[NamedModel], source: Source, *, sequence: str | None = None, time: str | None = None
 ) -> Recordings:
     """Read recordings with all columns that any of the models needs, laid out as those that they were fitted to.
 
@@ -38,13 +38,20 @@ def read_for_models(
     every = dict.fromkeys(name for _, model in models for name in model.action_names)
     acted = tuple(name for name in every if name not in observed)
     layouts = {name: keep_what_fits(from_json(Layout, model.info.get("layout", {})), source) for name, model in models}
+    categories = share_categories({name: layout.categories for name, layout in layouts.items()})
+    if len({layout.same_row for layout in layouts.values()}) > 1:
+        moved = list_names([name for name, layout in layouts.items() if layout.same_row])
+        raise RecordingError(f"actions were moved up by one row for {moved} only (--same-row); look at others apart")
+    columns = {encoded: entry.column for entry in categories for encoded in entry.names}
     is_wide = any(layout.wide for layout in layouts.values())
     layout = Layout(
         sequence=sequence or share_column({name: layout.sequence for name, layout in layouts.items()}, "sequence"),
         time=time or share_column({name: layout.time for name, layout in layouts.items()}, "time"),
         # the columns of a wide table have other names than the models', such as level_0 for level
-        observations=() if is_wide else observed,
-        actions=() if is_wide else acted,
+        observations=() if is_wide else name_columns(observed, columns),
+        actions=() if is_wide else name_columns(acted, columns),
+        categories=tuple(entry for entry in categories if {*entry.names} & {*observed, *acted}),
+        same_row=any(layout.same_row for layout in layouts.values()),
     )
     try:
         recordings = read_recordings(source, layout, keep_constant=True)
@@ -55,13 +62,32 @@ def read_for_models(
     return recordings.select_columns(observed, acted, "the models")
 
 
-def keep_what_fits(layout: Layout, source: str | Path) -> Layout:
+def name_columns(names: Sequence[str], columns: dict[str, str]) -> tuple[str, ...]:
+    """The columns of a table that a model's columns are made of, each once."""
+    return tuple(dict.fromkeys(columns.get(name, name) for name in names))
+
+
+def keep_what_fits(layout: Layout, source: Source) -> Layout:
     """What the layout of one file says about another: arrays have no columns that order or name rows."""
-    if str(source).startswith(MINARI):
-        return Layout()
-    if Path(source).suffix.lower() in TABLES or layout.wide is None:
+    first = source if isinstance(source, (str, Path)) else next(iter(source), "")
+    is_table = not str(first).startswith(MINARI) and Path(first).suffix.lower() in TABLES
+    if is_table or (layout.wide is None and not str(first).startswith(MINARI)):
         return layout
-    return Layout()
+    return Layout(same_row=layout.same_row)
+
+
+def share_categories(found: dict[str, tuple[Categories, ...]]) -> list[Categories]:
+    """The categories of the models' columns, which have to be the same."""
+    shared: dict[str, tuple[str, Categories]] = {}
+    for name, entries in found.items():
+        for entry in entries:
+            other, known = shared.setdefault(entry.column, (name, entry))
+            if known != entry:
+                raise RecordingError(
+                    f"models {other} and {name} know different categories of column {entry.column!r} "
+                    f"({list_names(known.values)}; {list_names(entry.values)}); look at one of them at a time"
+                )
+    return [entry for _, entry in shared.values()]
 
 
 def share_column(columns: dict[str, str | None], role: str) -> str | None:
@@ -77,5 +103,5 @@ def explain_need(models: Sequence[NamedModel], column: str) -> str:
     """Which models need a column."""
     needing = [(name, [*model.observation_names, *model.action_names]) for name, model in models]
     return "".join(
-        f"; model {name} was trained on {', '.join(columns)}" for name, columns in needing if column in columns
+        f"; model {name} was trained on {list_names(columns)}" for name, columns in needing if column in columns
     )

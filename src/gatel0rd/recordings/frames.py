@@ -94,12 +94,13 @@ def _read_table(table: Any, actions: Any) -> GivenSequences:
     observed = [name for name in columns if name not in (sequence, *acted)]
     parts = [(None, frame)] if sequence is None else list(frame.groupby(sequence, sort=False))
     try:
-        rows = [part[observed].to_numpy(np.float32) for _, part in parts]
-        given = [part[acted].to_numpy(np.float32) for _, part in parts] if acted else None
+        rows = [part[observed].to_numpy(np.float64) for _, part in parts]
+        given = [part[acted].to_numpy(np.float64) for _, part in parts] if acted else None
     except (ValueError, TypeError) as error:
-        raise RecordingError(f"a column of the table does not hold numbers ({error}); leave it out") from error
+        advice = "leave it out, or make categories of it with pandas.get_dummies"
+        raise RecordingError(f"a column of the table does not hold numbers ({error}); {advice}") from error
     if given is None and actions is not None:
-        given = [np.asarray(actions, np.float32)]
+        given = [np.asarray(actions)]
     names = ["0"] if sequence is None else [str(name) for name, _ in parts]
     recordings = from_arrays(rows, given, observation_names=observed, names=names)
     return GivenSequences(

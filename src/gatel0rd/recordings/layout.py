@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+MOST_NAMES = 40
+"""Names that are listed for people."""
 ROLES = "sequence, time, observations, actions and ignored"
 
 
@@ -23,6 +25,24 @@ class MissingColumnError(RecordingError):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Categories:
+    """A column of text, which becomes a column of zeros and ones per value; of two values one column is enough.
+
+    Attributes:
+        values: in alphabetical order; found in the data if there are none.
+    """
+
+    column: str
+    values: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it becomes."""
+        kept = self.values[1:] if len(self.values) == 2 else self.values
+        return tuple(f"{self.column}={value}" for value in kept)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """Which column is what, where a file does not say so by itself.
 
@@ -33,6 +53,8 @@ class Layout:
         actions: columns that are given, not predicted.
         ignored: columns to leave out.
         wide: whether a row of a table is a whole sequence; seen from the names of the columns if not given.
+        categories: columns whose values are names; columns of text are found by themselves.
+        same_row: whether actions stand in the row that they explain, not in the one before; they are moved up then.
     """
 
     sequence: str | None = None
@@ -41,6 +63,8 @@ class Layout:
     actions: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     wide: bool | None = None
+    categories: tuple[Categories, ...] = ()
+    same_row: bool = False
 
 
 def check_roles(layout: Layout, header: Sequence[str], source: str | Path) -> None:
@@ -49,12 +73,19 @@ def check_roles(layout: Layout, header: Sequence[str], source: str | Path) -> No
     roles += [(name, "observations") for name in layout.observations]
     roles += [(name, "actions") for name in layout.actions]
     roles += [(name, "columns to ignore") for name in layout.ignored]
-    for name, what in roles:
-        if name is not None and name not in header:
-            message = f"{source} has no column {name!r} for the {what}; it has {', '.join(header)}"
+    known = set(header)
+    for name, what in [*roles, *((entry.column, "categories") for entry in layout.categories)]:
+        if name is not None and name not in known:
+            message = f"{source} has no column {name!r} for the {what}; it has {list_names(header)}"
             raise MissingColumnError(message, name)
     if twice := find_repeated([name for name, _ in roles if name is not None]):
         raise RecordingError(f"column {', '.join(twice)} is given twice; it can be only one of {ROLES}")
+
+
+def list_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Names for people, of many only the first ones."""
+    shown = ", ".join(names[:most])
+    return f"{shown}, … ({len(names) - most} more)" if len(names) > most else shown
 
 
 def find_repeated(names: Sequence[str]) -> list[str]:

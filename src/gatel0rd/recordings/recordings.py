@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.recordings.layout import Layout, RecordingError, find_repeated
+from gatel0rd.recordings.layout import Layout, RecordingError, find_repeated, list_names
 
-Array = NDArray[np.float32]
+Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +23,10 @@ class Recordings:
         notes: what was done to the data, for people.
         origins: of each sequence, the name of the recording it is a piece of, and the step at which it begins there.
         layout: how the data was laid out where it was read from; other data for the same model is read alike.
+        times: the time stamp of each row (numbers or dates), where rows have some that say more than their number.
 
-    Shape: observations [S, O], actions [S, A] float32; lengths [N] add up to S.
+    Shape: observations [S, O], actions [S, A], times [S]; lengths [N] add up to S. Values are float32, or float64 where
+    a column's offset is so large that float32 would lose its details.
     """
 
     observation_names: tuple[str, ...]
@@ -35,6 +38,7 @@ class Recordings:
     notes: tuple[str, ...] = ()
     origins: tuple[tuple[str, int], ...] = ()
     layout: Layout = field(default_factory=Layout)
+    times: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         if not self.origins:
@@ -68,13 +72,22 @@ class Recordings:
         start, length = int(self.starts[index]), int(self.lengths[index])
         return self.observations[start : start + length], self.actions[start : start + length]
 
+    def pick_rows(self, lengths: NDArray[np.int64], chosen: Sequence[int]) -> dict[str, Any]:
+        """The fields that hold rows, with the first ``lengths`` rows of the chosen sequences."""
+        ends = self.starts + lengths
+        parts = [slice(int(self.starts[index]), int(ends[index])) for index in chosen]
+
+        def pick(array: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([array[:0], *(array[part] for part in parts)])
+
+        times = None if self.times is None else pick(self.times)
+        return {"observations": pick(self.observations), "actions": pick(self.actions), "times": times}
+
     def take(self, chosen: Sequence[int]) -> Recordings:
         """Only some of the sequences."""
-        parts = [self.sequence(index) for index in chosen]
         return replace(
             self,
-            observations=np.concatenate([self.observations[:0], *(part[0] for part in parts)]),
-            actions=np.concatenate([self.actions[:0], *(part[1] for part in parts)]),
+            **self.pick_rows(self.lengths, chosen),
             names=tuple(self.names[index] for index in chosen),
             lengths=self.lengths[np.asarray(chosen, dtype=np.int64)],
             origins=tuple(self.origins[index] for index in chosen),
@@ -83,13 +96,27 @@ class Recordings:
 
     def cut(self, steps: int) -> Recordings:
         """Only the first steps of every sequence."""
-        parts = [self.sequence(index) for index in range(len(self))]
+        lengths = np.minimum(self.lengths, steps)
+        return replace(self, **self.pick_rows(lengths, range(len(self))), lengths=lengths, notes=())
+
+    def replace_sequences(
+        self,
+        parts: Sequence[Array],
+        *,
+        names: Sequence[str],
+        origins: Sequence[tuple[str, int]],
+        times: NDArray[Any] | None,
+    ) -> Recordings:
+        """The same columns with other sequences, [T, O + A] each."""
+        joined, border = np.concatenate(parts), len(self.observation_names)
         return replace(
             self,
-            observations=np.concatenate([part[0][:steps] for part in parts]),
-            actions=np.concatenate([part[1][:steps] for part in parts]),
-            lengths=np.minimum(self.lengths, steps),
-            notes=(),
+            observations=joined[:, :border],
+            actions=joined[:, border:],
+            names=tuple(names),
+            lengths=np.array([len(part) for part in parts], dtype=np.int64),
+            origins=tuple(origins),
+            times=times,
         )
 
     def select_columns(
@@ -101,8 +128,8 @@ class Recordings:
         missing = [name for name in (*observation_names, *action_names) if name not in columns]
         if missing:
             raise RecordingError(
-                f"the data has no column {', '.join(missing)}; it has {', '.join(columns)}, and {trained_on} was "
-                f"trained on {', '.join([*observation_names, *action_names])}"
+                f"the data has no column {list_names(missing)}; it has {list_names(list(columns))}, and {trained_on} "
+                f"was trained on {list_names([*observation_names, *action_names])}"
             )
 
         def pick(names: Sequence[str]) -> Array:
@@ -124,8 +151,8 @@ class Recordings:
         size = (self.observations.nbytes + self.actions.nbytes) / 1e6
         lines = [
             f"{count_of(len(self), 'sequence')}, {span}, {len(self.observations)} rows, {size:.1f} MB",
-            f"predicted: {', '.join(self.observation_names)}",
-            f"given (actions): {', '.join(self.action_names) or 'none'}",
+            f"predicted: {list_names(self.observation_names)}",
+            f"given (actions): {list_names(self.action_names) or 'none'}",
         ]
         return lines + [f"note: {note}" for note in self.notes]
 

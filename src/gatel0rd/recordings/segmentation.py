@@ -22,6 +22,7 @@ from gatel0rd.recordings.recordings import Recordings
 
 NOISY_RUNS = 16
 """Runs with gate noise that vote on each event."""
+GATE_COLUMNS = ["sequence", "time", "duration", "dimensions", "strengths"]
 SAME_MEMORY = 0.25
 """Segments whose memories differ by less in every dimension (which reach from -1 to 1) have the same label."""
 
@@ -216,7 +217,7 @@ def label_memory(memory: NDArray[np.float32], kinds: list[NDArray[np.float32]]) 
     return len(kinds) - 1
 
 
-def write_events(found: Sequence[Segmentation], path: Path) -> None:
+def write_events(found: Sequence[Segmentation], path: Path, recordings: Recordings | None = None) -> None:
     """Write a CSV file with a row per event; or, if the name ends in .json, all about each sequence.
 
     Of gates: sequence, time, duration (steps until all gates are closed again), dimensions of the latent state whose
@@ -224,7 +225,11 @@ def write_events(found: Sequence[Segmentation], path: Path) -> None:
     Of changes: sequence, time, probability, the label of the segment that begins, and the observed variables that
     change, with their shares. Times are steps of the recording, counted from 0, also where gaps in it cut a sequence
     into pieces.
+
+    Args:
+        recordings: what was segmented; if it has time stamps, those of events are written in a last column.
     """
+    stamps = [None] * len(found) if recordings is None else list_stamps(recordings)
     if path.suffix == ".json":
         content = [
             {
@@ -234,6 +239,7 @@ def write_events(found: Sequence[Segmentation], path: Path) -> None:
                 "events": [asdict(event) | {"time": event.time + entry.first} for event in entry.events],
                 "boundaries": [
                     {"time": cut + entry.first, "probability": probability, "variables": variables}
+                    | ({} if own is None else {"stamp": own[cut]})
                     for cut, probability, variables in zip(
                         entry.boundaries, entry.probabilities, entry.variables, strict=True
                     )
@@ -241,27 +247,39 @@ def write_events(found: Sequence[Segmentation], path: Path) -> None:
                 "segments": [(first + entry.first, last + entry.first) for first, last in entry.segments],
                 "labels": list(entry.labels),
             }
-            for entry in found
+            for entry, own in zip(found, stamps, strict=True)
         ]
         write_atomically(path, json.dumps(content, indent=1) + "\n")
         return
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     by_changes = bool(found) and found[0].method == "changes"
+    has_stamps = any(own is not None for own in stamps)
     rows.writerow(
-        ["sequence", "time", "probability", "label", "variables"]
-        if by_changes
-        else ["sequence", "time", "duration", "dimensions", "strengths"]
+        [
+            *(["sequence", "time", "probability", "label", "variables"] if by_changes else GATE_COLUMNS),
+            *(["stamp"] if has_stamps else []),
+        ]
     )
-    for entry in found:
+    for entry, own in zip(found, stamps, strict=True):
         for number, cut in enumerate(entry.boundaries if by_changes else ()):
             shares = sorted(entry.variables[number].items(), key=lambda item: -item[1])
             named = " ".join(f"{name}={share:.2f}" for name, share in shares if share >= 0.05)
-            rows.writerow(
-                [entry.name, cut + entry.first, f"{entry.probabilities[number]:.4g}", entry.labels[number + 1], named]
-            )
+            fields = [f"{entry.probabilities[number]:.4g}", entry.labels[number + 1], named]
+            rows.writerow([entry.name, cut + entry.first, *fields, *([] if own is None else [own[cut]])])
         for event in entry.events:
             strengths = " ".join(f"{strength:.6g}" for strength in event.strengths)
             dimensions = " ".join(map(str, event.dimensions))
-            rows.writerow([entry.name, event.time + entry.first, event.duration, dimensions, strengths])
+            fields = [event.duration, dimensions, strengths]
+            rows.writerow([entry.name, event.time + entry.first, *fields, *([] if own is None else [own[event.time]])])
     write_atomically(path, text.getvalue())
+
+
+def list_stamps(recordings: Recordings) -> list[list[str] | None]:
+    """The time stamps of the rows of every sequence as texts; None where there are none."""
+    if recordings.times is None:
+        return [None] * len(recordings)
+    times = recordings.times
+    texts = [f"{time:.12g}" for time in times.tolist()] if times.dtype.kind != "M" else times.astype(str).tolist()
+    texts = [text.removesuffix(".000000") for text in texts]
+    return [texts[start : start + length] for start, length in zip(recordings.starts, recordings.lengths, strict=True)]

@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gatel0rd.models.fitted import narrow
 from gatel0rd.recordings.arrays import join_sequences, number_labels
+from gatel0rd.recordings.categories import CellReader, expand_texts
 from gatel0rd.recordings.cleaning import SHORTEST
-from gatel0rd.recordings.layout import Layout, RecordingError, check_roles, find_repeated
+from gatel0rd.recordings.layout import Layout, RecordingError, check_roles, find_repeated, list_names
 from gatel0rd.recordings.recordings import Array, Recordings, count_of
-from gatel0rd.recordings.values import is_number, parse_numbers, parse_times, place_of
+from gatel0rd.recordings.values import is_number, parse_times, place_of
 
 CHUNK = 1000
 """Lines of text that are read at once; more are slower and need more memory."""
@@ -29,8 +31,6 @@ SEQUENCE_NAMES = ("sequence", "episode", "trial", "series", "recording", "run", 
 TIME_NAMES = ("time", "t", "step", "timestep", "frame", "timestamp", "date", "datetime", "index")
 DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+([eE][+-]?\d+)?\s*")
 """Only in files whose columns are separated by something else."""
-IRREGULAR, OFTEN = 0.2, 0.05
-"""Steps of time that differ by more from their median, relative to it, are irregular; a larger share gets a note."""
 UNNAMED = ("", "unnamed: 0", "__index_level_0__")
 FEWEST_WIDE = 10
 """Steps from which a table without names of sequences is read as wide: ``joint_1`` to ``joint_7`` are variables."""
@@ -116,13 +116,15 @@ class TableRows:
     """The rows of a table.
 
     Attributes:
-        values: numbers of observations and actions, [S, O + A].
+        values: numbers of observations and actions, [S, O + A]; of columns of text, numbers of their values.
+        readers: of these columns.
         labels: the number of the sequence of each row, [S]; None if no column names it.
         times: what rows are ordered by, a part per chunk.
         names: of the sequences, in the order of their first appearance.
     """
 
     values: Array
+    readers: list[CellReader]
     labels: NDArray[np.int64] | None
     times: list[NDArray[Any]]
     names: list[str]
@@ -132,42 +134,29 @@ def from_rows(header: list[str], chunks: Iterator[Chunk], path: Path, layout: La
     """Rows that are time steps of named sequences, or (wide) whole sequences."""
     header = [name.strip() for name in header]
     columns = find_columns(header, path, layout)
-    rows = collect_rows(header, chunks, path, columns)
+    rows = collect_rows(header, chunks, path, columns, layout)
+    texts = [reader.categories() for reader in rows.readers if reader.is_text]
     steps = find_steps(columns.numeric)
     if layout.wide and steps is None:
         raise RecordingError(
-            f"{path} has the columns {', '.join(header)}; expected x_0, x_1, ... of every variable, because each row "
+            f"{path} has the columns {list_names(header)}; expected x_0, x_1, ... of every variable, because each row "
             "is to be a whole sequence"
         )
     if steps is not None and (layout.wide or (layout.wide is None and looks_wide(steps, rows, columns, layout))):
+        if texts:
+            found = f"column {texts[0].column!r} of {path} holds text ({list_names(texts[0].values, 3)})"
+            raise RecordingError(f"{found}; where a row is a whole sequence all columns have to hold numbers")
         recordings = from_wide(rows, steps)
         return replace(recordings, layout=replace(layout, wide=True))
     notes = (
         (f"column {columns.sequence!r} names the sequence" if columns.sequence else NO_SEQUENCE)
         + (" (--sequence COLUMN)" if layout.sequence is None else ""),
         *([f"column {columns.time!r} orders rows"] if columns.time else []),
-        *note_irregular_times(rows),
+        *(f"column {entry.column!r} holds categories: {', '.join(entry.values)}" for entry in texts),
     )
-    return replace(from_long(rows, columns, path), notes=notes, layout=replace(layout, wide=False))
-
-
-def note_irregular_times(rows: TableRows) -> list[str]:
-    """A note if time does not pass evenly: a row is a step all the same, whatever lies between two of them."""
-    if not rows.times or len({block.dtype for block in rows.times}) > 1:
-        return []
-    times = np.concatenate(rows.times)
-    times = times.astype("datetime64[us]").astype(np.int64) if times.dtype.kind == "M" else times
-    labels = np.zeros(len(times), np.int64) if rows.labels is None else rows.labels
-    order = np.lexsort((times, labels))
-    gaps = np.diff(times[order])[np.diff(labels[order]) == 0]
-    if not len(gaps) or np.median(gaps) <= 0:
-        return []
-    share = float(np.mean(np.abs(gaps / np.median(gaps) - 1) > IRREGULAR))
-    if share <= OFTEN:
-        return []
-    return [
-        f"{share:.0%} of the steps of time are longer or shorter than usual; a row is a step all the same: resample"
-    ]
+    return replace(
+        from_long(rows, columns, path), notes=notes, layout=replace(layout, wide=False, categories=tuple(texts))
+    )
 
 
 NO_SEQUENCE = "no column names a sequence, all rows are one"
@@ -188,19 +177,24 @@ def find_columns(header: Sequence[str], path: Path, layout: Layout) -> Columns:
     taken |= {sequence, time}
     observed = layout.observations or tuple(name for name in header if name not in taken)
     if not observed:
-        raise RecordingError(f"{path} has no column to predict; its columns are {', '.join(header) or 'none'}")
+        raise RecordingError(f"{path} has no column to predict; its columns are {list_names(header) or 'none'}")
     return Columns(sequence, time, observed, layout.actions)
 
 
-def collect_rows(header: Sequence[str], chunks: Iterator[Chunk], path: Path, columns: Columns) -> TableRows:
+def collect_rows(
+    header: Sequence[str], chunks: Iterator[Chunk], path: Path, columns: Columns, layout: Layout
+) -> TableRows:
     """Read all chunks."""
+    known = {entry.column: entry for entry in layout.categories}
+    readers = [CellReader(name, path, known.get(name)) for name in columns.numeric]
     blocks: list[Array] = []
     times: list[NDArray[Any]] = []
     labels: list[NDArray[np.int64]] = []
     numbers: dict[str, int] = {}
     for lines, cells in chunks:
         by_name = dict(zip(header, cells, strict=True))
-        blocks.append(np.stack([parse_numbers(by_name[name], name, lines, path) for name in columns.numeric], axis=1))
+        block = np.stack([reader.read(by_name[reader.name], lines) for reader in readers], axis=1)
+        blocks.append(narrow(block, whole=False))
         if columns.sequence is not None:
             labels.append(number_labels((str(label).strip() for label in by_name[columns.sequence]), numbers))
             if nobody := numbers.keys() & {"", "nan", "None"}:
@@ -210,7 +204,7 @@ def collect_rows(header: Sequence[str], chunks: Iterator[Chunk], path: Path, col
             times.append(parse_times(by_name[columns.time], columns.time, lines, path))
     if not blocks:
         raise RecordingError(f"{path} has a header and no rows")
-    return TableRows(np.concatenate(blocks), np.concatenate(labels) if labels else None, times, list(numbers))
+    return TableRows(np.concatenate(blocks), readers, np.concatenate(labels) if labels else None, times, list(numbers))
 
 
 def find_steps(names: Sequence[str]) -> dict[str, list[int]] | None:
@@ -253,14 +247,18 @@ def from_long(rows: TableRows, columns: Columns, path: Path) -> Recordings:
     names = rows.names or [path.stem]
     order = order_rows(labels, rows.times, f"{path}: column {columns.time!r}", names)
     values = rows.values if order is None else rows.values[order]
+    times = np.concatenate(rows.times) if rows.times else None
     border = len(columns.observations)
+    observed, observations = expand_texts(columns.observations, values[:, :border], rows.readers[:border])
+    acted, actions = expand_texts(columns.actions, values[:, border:], rows.readers[border:])
     return Recordings(
-        observation_names=columns.observations,
-        action_names=columns.actions,
-        observations=values[:, :border],
-        actions=values[:, border:],
+        observation_names=observed,
+        action_names=acted,
+        observations=observations,
+        actions=actions,
         names=tuple(names),
         lengths=np.bincount(labels).astype(np.int64),
+        times=times if times is None or order is None else times[order],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.recordings.layout import RecordingError
-from gatel0rd.recordings.recordings import Array
 
+LARGEST = float(np.finfo(np.float32).max)
 MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-", "?"}
+DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})([ T].*)?")
+"""Dates with points begin with the day everywhere; with slashes they begin with the month in some countries."""
 TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -31,7 +34,11 @@ def is_number(text: str) -> bool:
     return True
 
 
-def parse_numbers(column: Any, name: str, lines: Sequence[int], path: Path) -> Array:
+class NotANumberError(RecordingError):
+    """A cell that should hold a number and does not."""
+
+
+def parse_numbers(column: Any, name: str, lines: Sequence[int], path: Path) -> NDArray[np.float64]:
     """A column as numbers, NaN where a value is missing."""
     if not (isinstance(column, np.ndarray) and column.dtype.kind in "fiub"):
         try:
@@ -39,10 +46,10 @@ def parse_numbers(column: Any, name: str, lines: Sequence[int], path: Path) -> A
         except ValueError:
             cells = zip(column, lines, strict=True)
             column = np.array([parse_number(str(text), name, line, path) for text, line in cells])
-    with np.errstate(over="ignore"):
-        found: Array = column.astype(np.float32)
-    if np.isinf(found).any():
-        index = int(np.argmax(np.isinf(found)))
+    found: NDArray[np.float64] = column.astype(np.float64)
+    too_large = np.abs(found) > LARGEST
+    if too_large.any():
+        index = int(np.argmax(too_large))
         raise RecordingError(
             f"{place_of(lines[index], path)}: {column[index]} in column {name!r} is infinite or too large; remove or "
             "repair it"
@@ -62,7 +69,9 @@ def parse_number(text: str, name: str, line: int, path: Path) -> float:
     advice = f"leave the column out (--ignore {name}), or name it as what it is (--sequence, --time)"
     if is_number(known.replace(",", ".")):
         advice = "write decimals with a point"
-    raise RecordingError(f"{place_of(line, path)}: {text!r} in column {name!r} is not a number; {advice}")
+    else:
+        advice += f"; --categories {name} reads numbers and texts as categories"
+    raise NotANumberError(f"{place_of(line, path)}: {text!r} in column {name!r} is not a number; {advice}")
 
 
 def parse_times(column: Any, name: str, lines: Sequence[int], path: Path) -> NDArray[Any]:
@@ -83,13 +92,15 @@ def parse_times(column: Any, name: str, lines: Sequence[int], path: Path) -> NDA
         index = int(np.argmax(unknown))
         raise RecordingError(
             f"{place_of(lines[index], path)}: {str(column[index])!r} in column {name!r} is not a time; expected "
-            f"numbers, or dates such as 2024-12-31 23:59:00 in all rows, or --ignore {name}"
+            f"numbers, or dates such as 2024-12-31 23:59:00 or 31.12.2024 23:59 in all rows, or --ignore {name}"
         )
     return found
 
 
 def parse_date(text: str) -> datetime | None:
-    """A date in ISO format, in UTC if it names a time zone; None if it is none."""
+    """A date in ISO format or as 31.12.2024 23:59, in UTC if it names a time zone; None if it is none."""
+    if match := DAY_FIRST.fullmatch(text):
+        text = f"{match[3]}-{int(match[2]):02}-{int(match[1]):02}{match[4] or ''}"
     try:
         date = datetime.fromisoformat(text)
     except ValueError:

@@ -28,9 +28,12 @@ export async function loadValues(sequence) {
 }
 
 export async function predictAll(sequence, freeFrom, edits) {
-  if (!isLive()) return state.overview.saved[sequence].trajectories;
+  if (!isLive()) {
+    const { points, trajectories } = state.overview.saved[sequence];
+    return trajectories.map((trajectory, model) => (state.points[model] === null ? trajectory : points[model][state.points[model]]));
+  }
   return Promise.all(state.overview.models.map((_, model) =>
-    ask("/api/predict", { model, sequence, real_steps: freeFrom, edits })));
+    ask("/api/predict", { model, sequence, real_steps: freeFrom, edits, point: state.points[model] })));
 }
 
 export const startSession = (scenario, start) => ask("/api/drive/start", { scenario, start });

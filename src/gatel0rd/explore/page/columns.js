@@ -1,6 +1,7 @@
 /* One column per model: its variables as recorded and predicted, its latent state, its gates. */
 
 import { moveCursor } from "./cursor.js";
+import { makeCurve } from "./curve.js";
 import { byId, isNarrow, make } from "./dom.js";
 import { escapeHtml, formatError, plural } from "./format.js";
 import { GAP, MARGIN, drawFigure, extent, gatePanel, latentPanel, pad } from "./plots.js";
@@ -18,18 +19,26 @@ export function makeTitle(model) {
   return make("h3", { title: model.name }, dot, label);
 }
 
-export function buildColumns() {
-  state.columns = state.overview.models.map((model) => {
+/* onPick: called when another of the models of a fit was chosen. */
+export function buildColumns(onPick) {
+  state.columns = state.overview.models.map((model, place) => {
     const column = {
       plot: make("div", { className: "plot" }), cursor: make("div", { className: "cursor" }),
       pin: make("div", { className: "cursor pin" }), summary: make("p", { className: "summary" }),
-      reading: make("p", { className: "reading" }), linked: false,
+      reading: make("p", { className: "reading" }), linked: false, curve: makeCurve(model, place, onPick),
     };
     column.holder = make("div", { className: "holder" }, column.plot, column.pin, column.cursor);
-    column.summary.title = "Mean squared error, in the model's units; an event is a step at which gates open after all were closed.";
-    byId("columns").append(make("section", { className: "column" }, makeTitle(model), column.summary, column.reading, column.holder));
+    column.summary.title = "Mean squared error, in the model's units; an event is a step at which gates open after all were closed, "
+      + "a change one at which the coefficients or the noise of a regression change.";
+    const inside = [makeTitle(model), ...(model.method ? [makeNote(model)] : []), column.summary, column.reading];
+    if (column.curve) inside.push(column.curve.node);
+    byId("columns").append(make("section", { className: "column" }, ...inside, column.holder));
     return column;
   });
+}
+
+function makeNote({ method, purpose }) {
+  return make("p", { className: "method", title: purpose || "", textContent: `segment uses ${method === "gates" ? "the gates' events" : "changes"}` });
 }
 
 export function drawColumns() {
@@ -43,8 +52,9 @@ export function drawColumns() {
     const panels = rows.map(({ name }) => variablePanel(model, trajectory, name, ranges[name], heights.row));
     panels.push(latentPanel(trajectory.latents, color, latentRange, LATENT_HEIGHT));
     panels.push(gatePanel(trajectory.gates, trajectory.latents, color, heights.gates));
-    const { events } = trajectory;
-    drawFigure(column.plot, panels, { steps: stepCount(), range: state.zoom, events, freeFrom: state.freeFrom, color });
+    const { events } = trajectory, changes = trajectory.changes?.times;
+    if (column.curve) column.curve.redraw();
+    drawFigure(column.plot, panels, { steps: stepCount(), range: state.zoom, events, changes, freeFrom: state.freeFrom, color });
     if (!column.linked) linkPointer(column, drawColumns);
     column.linked = true;
     column.summary.textContent = summarize(trajectory);
@@ -59,7 +69,8 @@ export function drawColumns() {
 function panelHeights(rows) {
   const most = Math.max(...state.trajectories.map((trajectory) => (trajectory.gates || trajectory.latents).length));
   const gates = Math.min(150, Math.max(72, 10 * most));
-  const room = isNarrow() ? 0 : byId("columns").clientHeight - 100;
+  const curves = Math.max(0, ...state.columns.map(({ curve }) => (curve ? curve.node.offsetHeight + 20 : 0)));
+  const room = isNarrow() ? 0 : byId("columns").clientHeight - 100 - curves;
   const left = room - MARGIN.top - MARGIN.bottom - gates - LATENT_HEIGHT - GAP * (rows + 1);
   return { gates, row: Math.max(isNarrow() ? 80 : 56, Math.min(120, left / Math.max(1, rows))) };
 }
@@ -106,9 +117,12 @@ function variablePanel(model, trajectory, name, range, height) {
   return { title, height, range, traces };
 }
 
-function summarize({ events, free_error, gates, one_step_error, open_rate, real_steps }) {
+function summarize({ changes, events, free_error, gates, one_step_error, open_rate, real_steps }) {
   const error = free_error === null
     ? `one-step error: ${formatError(one_step_error)}`
     : `error after ${real_steps}: ${formatError(free_error)}`;
-  return gates ? `${error} · ${plural(events.length, "event")} · ${(100 * open_rate).toFixed(1)} % open` : error;
+  const parts = [error];
+  if (changes) parts.push(plural(changes.times.length, "change"));
+  if (gates) parts.push(plural(events.length, "event"), `${(100 * open_rate).toFixed(1)} % open`);
+  return parts.join(" · ");
 }

@@ -46,7 +46,22 @@ function panelMask(layout) {
   return `linear-gradient(to bottom, ${stops.join(", ")})`;
 }
 
-function describe({ gates, latents }) {
+function describe(trajectory) {
+  const changed = describeChange(trajectory.changes);
+  return `${describeMemory(trajectory)}${changed && ` · ${changed}`}`;
+}
+
+/* A change near the cursor, and what changes; else which of the segments between changes this is. */
+function describeChange(changes) {
+  if (!changes) return "";
+  const near = changes.times.findIndex((time) => Math.abs(time - state.at) <= 1);
+  if (near < 0) return `segment ${changes.labels[changes.times.filter((time) => time <= state.at).length] + 1}`;
+  const shares = Object.entries(changes.variables[near]).sort((a, b) => b[1] - a[1]).filter(([, share]) => share >= 0.05);
+  const names = shares.slice(0, 3).map(([name]) => name).join(", ");
+  return `a change at ${changes.times[near]}${names && ` of ${names}`} (${(100 * changes.probabilities[near]).toFixed(0)} %)`;
+}
+
+function describeMemory({ gates, latents }) {
   const step = state.at;
   if (step >= stepCount() - 1) return "the end";
   if (!gates) {

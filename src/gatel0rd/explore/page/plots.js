@@ -1,6 +1,6 @@
 /* Figures: panels above each other with one axis of time. */
 
-import { GRID, FREE_RUNNING, INK, LINE, SOFT, UNCHANGED, tint } from "./theme.js";
+import { CHANGED, GRID, FREE_RUNNING, INK, LINE, SOFT, UNCHANGED, tint } from "./theme.js";
 
 export const MARGIN = { left: 40, right: 8, top: 16, bottom: 36 };
 export const GAP = 22;
@@ -24,9 +24,9 @@ export function pad([low, high]) {
 
 /*
   panels: [{title, height, range, traces, axis?, note?}, …] from top to bottom.
-  events: steps that are marked in all panels; freeFrom: step from which the background is shaded.
+  events, changes: steps that are marked in all panels; freeFrom: step from which the background is shaded.
 */
-export function drawFigure(node, panels, { steps, range, events = [], freeFrom = null, color, still = false }) {
+export function drawFigure(node, panels, { steps, range, events = [], changes = null, freeFrom = null, color, still = false }) {
   const inner = panels.reduce((sum, panel) => sum + panel.height, 0) + GAP * (panels.length - 1);
   const layout = baseLayout(inner, panels.length, range || [-0.5, steps - 0.5], still);
   const data = [];
@@ -39,7 +39,9 @@ export function drawFigure(node, panels, { steps, range, events = [], freeFrom =
     };
     layout.annotations.push(...panelTexts(panel, bottom, top));
     layout.shapes.push(...panelShapes(bottom, top, freeFrom, steps));
-    for (const trace of [eventMarks(events, panel.range, color), ...panel.traces]) {
+    const marks = [eventMarks(events, panel.range, color)];
+    if (changes) marks.push(changeMarks(changes, panel.range));
+    for (const trace of [...marks, ...panel.traces]) {
       data.push({ ...trace, xaxis: "x", yaxis: `y${suffix}` });
     }
     top = bottom - GAP / inner;
@@ -79,10 +81,14 @@ function panelShapes(bottom, top, freeFrom, steps) {
   return [frame, { ...whole, xref: "x", x0: freeFrom, x1: steps - 0.5, ...shade }];
 }
 
-const eventMarks = (events, range, color) => ({
-  type: "scatter", mode: "lines", name: "events", line: { color, width: 1, dash: "dot" }, opacity: 0.75,
-  x: events.flatMap((step) => [step, step, null]), y: events.flatMap(() => [...range, null]),
+const markSteps = (steps, range, name, line) => ({
+  type: "scatter", mode: "lines", name, line, opacity: 0.75,
+  x: steps.flatMap((step) => [step, step, null]), y: steps.flatMap(() => [...range, null]),
 });
+
+const eventMarks = (events, range, color) => markSteps(events, range, "events", { color, width: 1, dash: "dot" });
+
+const changeMarks = (changes, range) => markSteps(changes, range, "changes", { color: CHANGED, width: 1.6 });
 
 /* The latent state, a line per dimension; those that hardly change are grey and below the others. */
 export function latentPanel(latents, color, range, height) {

@@ -63,7 +63,9 @@ export function buildSequenceView() {
     state.edits.clear();
     predict();
   };
-  buildColumns();
+  state.points = models.map(() => null);
+  for (const node of document.querySelectorAll("#legend .changed")) node.hidden = models.every((model) => model.method === null);
+  buildColumns(predict);
 }
 
 function makeVariable({ name, kind }) {

@@ -8,6 +8,7 @@ export const state = {
   trajectories: [],     // one per model
   visible: new Set(),   // names of variables
   edits: new Map(),     // step and variable -> {step, variable, value}
+  points: [],           // per model: which of the models of its fit is shown, null is the chosen one
   freeFrom: null,       // step from which the models see their own predictions
   pinned: 0,            // step that was clicked
   at: 0,                // step under the pointer

@@ -6,6 +6,7 @@ export const LINE = "#dedad1";
 export const GRID = "#f0ede6";
 export const EDITED = "#b7791f";
 export const EDITED_FILL = "#fdf4e1";
+export const CHANGED = "#1f7a6d"; // page.css has it too
 export const UNCHANGED = "#c9c6be";
 export const FREE_RUNNING = "#f6f2e9";
 
