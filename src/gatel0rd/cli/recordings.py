@@ -250,6 +250,29 @@ def segment_families(
     console.print(f"wrote {out / 'families.json'} and {out / 'families.md'}")
 
 
+def segment_worlds(
+    out: OutDirectory = Path("runs/segmentation"),
+    data: Annotated[Path, arg(metavar="DIR", help="Directory in which data sets are kept.")] = Path("runs/data"),
+    worlds: Annotated[str | None, optional("A,B", "Worlds to fit. The default is the paper's four.")] = None,
+    seeds: Annotated[int, arg(metavar="S", help="Number of fits in each world.")] = 1,
+) -> None:
+    """Fit data of the paper's worlds, with the defaults.
+
+    Their events are known, so that the table says how many were found.
+    """
+    from gatel0rd.recordings.world_benchmark import WORLDS, run_world_benchmark
+
+    table = run_world_benchmark(
+        out,
+        data,
+        worlds=parse_names(worlds) or WORLDS,
+        seeds=range(seeds),
+        on_world=lambda name: console.print(name, highlight=False),
+    )
+    console.print(table.markdown(), highlight=False)
+    console.print(f"wrote {out / 'worlds.json'} and {out / 'worlds.md'}")
+
+
 def explore(
     models: Positional[
         Annotated[
