@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any, Literal
 
 from rich.markup import escape
@@ -59,7 +60,7 @@ def fit(
     window: Annotated[
         int, arg(metavar="N", help="Number of steps of the longest stretch that is predicted in one piece.")
     ] = 50,
-    rounds: Annotated[int, arg(metavar="N", help="Largest number of rounds, of 50 gradient steps each.")] = 120,
+    rounds: Annotated[int, arg(metavar="N", help="Largest number of rounds, of 50 gradient steps each.")] = 200,
     minutes: Annotated[
         float | None, optional("M", "Time that training may take. The default is as long as the rounds take.")
     ] = None,
@@ -102,14 +103,16 @@ def fit(
     recordings = read_recordings(data, layout)
     for line in [*recordings.preview(), *(f"note: {note}" for note in note_alignment(recordings))]:
         console.print(escape(line), highlight=False)
+    began = monotonic()
     with show_progress() as progress:
         task = progress.add_task("fitting", total=rounds)
 
         def on_round(metrics: dict[str, Any]) -> None:
             text = describe_round(metrics)
-            progress.update(task, completed=metrics["round"], description=text)
+            progress.update(task, completed=metrics["round"], total=metrics["rounds"], description=text)
             if not console.is_terminal and metrics["round"] % 20 == 0:
-                console.print(text, highlight=False)
+                left = (monotonic() - began) / metrics["round"] * (metrics["rounds"] - metrics["round"])
+                console.print(f"{text}; at most {format_duration(left)} left", highlight=False)
 
         fitted = fit_model(recordings, config, out, on_round=on_round)
     for line in describe_fit(fitted.info):
@@ -119,7 +122,7 @@ def fit(
 
 def describe_round(metrics: dict[str, Any]) -> str:
     """A round of a fit, for people."""
-    text = f"round {metrics['round']}: error {metrics['error']:.3g}"
+    text = f"round {metrics['round']} of {metrics['rounds']}: error {metrics['error']:.3g}"
     if "open_rate" in metrics:
         text += f", {metrics['open_rate']:.1%} of the gates open, λ {metrics['sparsity_weight']:.1e}"
     return text
@@ -230,7 +233,7 @@ def segment_families(
     sequences: Annotated[int, arg(metavar="N", help="Number of sequences of each kind.")] = 60,
     steps: Annotated[int, arg(metavar="T", help="Number of steps of each sequence.")] = 100,
     seeds: Annotated[int, arg(metavar="S", help="Number of data sets of each kind.")] = 1,
-    rounds: Annotated[int, arg(metavar="R", help="Number of rounds of each fit.")] = 120,
+    rounds: Annotated[int, arg(metavar="R", help="Number of rounds of each fit.")] = 200,
 ) -> None:
     """Fit generated recordings of many kinds, with the defaults.
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.gate_control import TOLERANCE, GateActivity, GateTarget, measure_gates
 from gatel0rd.recordings.method import MethodName, choose_method
 from gatel0rd.recordings.recordings import Recordings
-from gatel0rd.recordings.sweep import BEGIN, END, POINTS, SweepPoint, choose_point, describe_curve, price_at
+from gatel0rd.recordings.sweep import BEGIN, END, POINTS, SweepPoint, choose_point, describe_curve, has_learned, price_at
 from gatel0rd.recordings.whole import FollowedSequence, follow
 from gatel0rd.recordings.windows import batches, split, window_view, windows
 from gatel0rd.training.config import TrainConfig
@@ -151,7 +153,7 @@ class Fitter(TrainingLoop):
         assert self.best is not None
         chosen = self.history[self.best[2] - 1]
         self.model.eval()
-        followed = self._follow(self.train_part, self.train_tensors), self._follow_validation()
+        followed = self._follow(self.train_part, self.train_tensors), self.follow_validation()
         asked: MethodName | None = "gates" if self.model.core.noise_size and not self.config.finds_events else None
         method = choose_method(
             self.train_part, self.validation_part, followed if self.model.core.noise_size else None, asked=asked
@@ -185,6 +187,8 @@ class Fitter(TrainingLoop):
             rounds = int(60 * config.minutes / max(1e-9, self.seconds / TIMED))
             self.total = min(self.total, max(2 * TIMED, rounds))
         if self.sweeps:
+            if self.progress < BEGIN and has_learned([metrics["error"] for metrics in self.history]):
+                self.total = min(self.total, math.ceil(self.round / BEGIN))
             if self.chosen is None and self.progress >= END:
                 self._choose_price()
             chosen = None if self.chosen is None else self.points[self.chosen].price
@@ -204,8 +208,8 @@ class Fitter(TrainingLoop):
             learning_rate=config.learning_rate,
         )
         self.model.eval()
-        metrics: Metrics = {"loss": terms["loss"]}
-        followed = self._follow_validation()
+        metrics: Metrics = {"loss": terms["loss"], "rounds": self.total}
+        followed = self.follow_validation()
         metrics["error"] = self._free_running_error() if config.objective == "free-run" else mean_error(followed)
         if self.model.core.noise_size:
             activity = self._measure_gates()
@@ -251,7 +255,8 @@ class Fitter(TrainingLoop):
     def _follow(self, part: Recordings, tensors: tuple[Tensor, Tensor]) -> list[FollowedSequence]:
         return follow(self.model, part, *tensors)
 
-    def _follow_validation(self) -> list[FollowedSequence]:
+    def follow_validation(self) -> list[FollowedSequence]:
+        """The model as it is now on the validation part."""
         return self._follow(self.validation_part, self.validation_tensors)
 
     def _describe_events(self, followed: list[FollowedSequence]) -> dict[str, float]:
@@ -349,7 +354,8 @@ def model_config(train: Recordings, config: FitConfig, observations: Tensor) -> 
     inside[train.starts] = False  # from one sequence to the next is no change
     change = float((observations[1:] - observations[:-1])[inside[1:]].square().mean().sqrt())
     follows = config.objective == "follow"
-    return (FollowingModelConfig if follows else WorldModelConfig)(
+    kind = partial(FollowingModelConfig, transitions=config.transitions or 1) if follows else WorldModelConfig
+    return kind(
         observation_size=len(train.observation_names),
         action_size=len(train.action_names),
         cell=CellConfig(
@@ -384,6 +390,9 @@ def fit(
     on_round: OnMetrics = ignore_metrics,
 ) -> FittedModel:
     """Fit a model to recordings, and write it to ``directory``; an interrupted fit resumes there."""
+    from gatel0rd.recordings.pilots import choose_transitions  # which trains with what is above
+
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file; expected the name of a directory for the model")
+    config = choose_transitions(recordings, config, directory, engine=engine)
     return Fitter(recordings, config, directory, engine=engine).run(on_round)

@@ -77,7 +77,7 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         cell: CellName = "gatel0rd",
         hidden_size: int = 8,
         window: int = 50,
-        rounds: int = 120,
+        rounds: int = 200,
         minutes: float | None = None,
         learning_rate: float = 0.005,
         seed: int = 0,
