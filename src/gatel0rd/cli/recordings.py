@@ -66,6 +66,9 @@ def fit(
     ] = None,
     learning_rate: LearningRate = 0.005,
     seed: Seed = 0,
+    seeds: Annotated[
+        int, arg(metavar="N", help="Number of models, from different seeds, that vote on each event.")
+    ] = 1,
 ) -> None:
     """Fit a model with a readable memory to recordings of your own.
 
@@ -114,7 +117,7 @@ def fit(
                 left = (monotonic() - began) / metrics["round"] * (metrics["rounds"] - metrics["round"])
                 console.print(f"{text}; at most {format_duration(left)} left", highlight=False)
 
-        fitted = fit_model(recordings, config, out, on_round=on_round)
+        fitted = fit_model(recordings, config, out, on_round=on_round, seeds=seeds)
     for line in describe_fit(fitted.info):
         console.print(line, highlight=False)
     console.print(f"wrote {out}; next: gatel0rd segment {out} {data}, gatel0rd explore {out} {data}")
@@ -184,13 +187,15 @@ def segment(
     from gatel0rd.models.events import APART
     from gatel0rd.models.io import load_fitted as load
     from gatel0rd.recordings import read_for_models
+    from gatel0rd.recordings.fit import load_voters
     from gatel0rd.recordings.segmentation import segment as find_segments
     from gatel0rd.recordings.segmentation import write_events
 
     check_writable(out)
     fitted = load(model)
     recordings = read_for_models([(model.name, fitted)], data, sequence=sequence, time=time)
-    found = find_segments(fitted, recordings, apart=APART if apart is None else apart, method=method)
+    voters = load_voters(model)
+    found = find_segments(fitted, recordings, apart=APART if apart is None else apart, method=method, voters=voters)
     write_events(found, out)
     cuts = sum(len(entry.boundaries) for entry in found)
     events = sum(len(entry.events) for entry in found) if found and found[0].method == "gates" else cuts

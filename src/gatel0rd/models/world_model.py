@@ -49,8 +49,8 @@ class WorldModel(DescribedModule):
 
     where o_t is what was fed in: the real observation or the model's own last prediction. With a
     :class:`~gatel0rd.models.config.FollowingModelConfig` the core's memory also sees what just happened, in units of
-    c: (o_t - o_{t-1}, o_t - ô_t) / c and a_{t-1}. The state then ends with o_{t-1}, ô_t, (if there are any) a_{t-1}, and
-    with the transitions before this one, if the memory is to see several.
+    c: (o_t - o_{t-1}, o_t - ô_t) / c and a_{t-1}. The state then ends with o_{t-1}, ô_t, (if there are any) a_{t-1},
+    and the transitions before this one, if the memory is to see several.
 
     Args:
         config: sizes and cell.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from gatel0rd.engine import EngineName
 from gatel0rd.files import Arrays
 from gatel0rd.models.config import FollowingModelConfig, WorldModelConfig
 from gatel0rd.models.fitted import FittedModel, Scaling
-from gatel0rd.models.io import load_weights, model_arrays, save_fitted
+from gatel0rd.models.io import load_fitted, load_weights, model_arrays, save_fitted
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.nn.functional import sampling_probability
@@ -32,7 +32,16 @@ from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.gate_control import TOLERANCE, GateActivity, GateTarget, measure_gates
 from gatel0rd.recordings.method import MethodName, choose_method
 from gatel0rd.recordings.recordings import Recordings
-from gatel0rd.recordings.sweep import BEGIN, END, POINTS, SweepPoint, choose_point, describe_curve, has_learned, price_at
+from gatel0rd.recordings.sweep import (
+    BEGIN,
+    END,
+    POINTS,
+    SweepPoint,
+    choose_point,
+    describe_curve,
+    has_learned,
+    price_at,
+)
 from gatel0rd.recordings.whole import FollowedSequence, follow
 from gatel0rd.recordings.windows import batches, split, window_view, windows
 from gatel0rd.training.config import TrainConfig
@@ -42,6 +51,8 @@ from gatel0rd.training.steps import SequenceBatch, make_stepper, train_on_batche
 SETTLED_SHARE = 0.6
 """Share of the rounds after which scheduled sampling has reached its minimum."""
 CHECKPOINT_SECONDS = 2.0
+VOTERS = "voters"
+"""Folder, below a model's, of the fits with other seeds."""
 EPSILON = 1e-8
 """Of Adam."""
 FIRST_WEIGHT = 0.001
@@ -388,11 +399,29 @@ def fit(
     *,
     engine: EngineName = "auto",
     on_round: OnMetrics = ignore_metrics,
+    seeds: int = 1,
 ) -> FittedModel:
-    """Fit a model to recordings, and write it to ``directory``; an interrupted fit resumes there."""
+    """Fit a model to recordings, and write it to ``directory``; an interrupted fit resumes there.
+
+    Args:
+        seeds: how many models are fitted, each from another seed and with another validation part. The first one is
+            returned; the others vote on its boundaries, and :func:`load_voters` finds them.
+    """
     from gatel0rd.recordings.pilots import choose_transitions  # which trains with what is above
 
+    if seeds < 1:
+        raise ValueError(f"seeds is {seeds}; expected at least 1")
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file; expected the name of a directory for the model")
     config = choose_transitions(recordings, config, directory, engine=engine)
-    return Fitter(recordings, config, directory, engine=engine).run(on_round)
+    fitted = Fitter(recordings, config, directory, engine=engine).run(on_round)
+    for number in range(1, seeds):
+        own = replace(config, seed=config.seed + number)
+        Fitter(recordings, own, directory / VOTERS / str(number), engine=engine).run(on_round)
+    return fitted
+
+
+def load_voters(directory: Path) -> list[FittedModel]:
+    """The fits with other seeds that were made together with the one in a directory."""
+    places = sorted((directory / VOTERS).glob("*/model.json"), key=lambda path: int(path.parent.name))
+    return [load_fitted(path.parent) for path in places]

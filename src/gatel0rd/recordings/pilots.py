@@ -1,9 +1,9 @@
 """How many of the last transitions should the memory see? Short trainings decide, on the validation part.
 
 Every candidate is trained for a few rounds at the lowest price of open gates, from the same seed and on the same data.
-The rule is that of the sweep (:mod:`gatel0rd.recordings.sweep`): the fewest transitions whose validation error is larger
-than the smallest by at most one standard error of that, or by one percent. The output never sees the transitions
-themselves: it could then predict without a memory, and no gate would open where something happens.
+The rule is that of the sweep (:mod:`gatel0rd.recordings.sweep`): the fewest transitions whose validation error exceeds
+the smallest by at most one standard error of that, or by one percent. The output never sees the transitions themselves:
+it could then predict without a memory, and no gate would open where something happens.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +41,8 @@ class Segmentation:
         method: what found the boundaries.
         probabilities: of each boundary: that the segments around it differ, or the share of runs with gate noise in
             which a gate opens there, too.
+        votes: of each boundary, the share of fits with other seeds (and this one) that find it, too; none if there is
+            one fit.
         variables: of each boundary, how much each observed variable has to do with it, as shares.
         labels: of each segment; equal ones have equal labels, also in other sequences.
     """
@@ -52,6 +54,7 @@ class Segmentation:
     first: int = 0
     method: MethodName = "gates"
     probabilities: tuple[float, ...] = ()
+    votes: tuple[float, ...] = ()
     variables: tuple[dict[str, float], ...] = ()
     labels: tuple[int, ...] = ()
 
@@ -74,7 +77,12 @@ def read_choice(fitted: FittedModel) -> MethodChoice | None:
 
 
 def segment(
-    fitted: FittedModel, recordings: Recordings, *, apart: int = APART, method: MethodName | None = None
+    fitted: FittedModel,
+    recordings: Recordings,
+    *,
+    apart: int = APART,
+    method: MethodName | None = None,
+    voters: Sequence[FittedModel] = (),
 ) -> list[Segmentation]:
     """Boundaries of every sequence, by the method that the fit chose.
 
@@ -84,6 +92,7 @@ def segment(
     Args:
         apart: boundaries less than this many steps after another belong to it.
         method: another method than the fit's.
+        voters: fits of the same recordings with other seeds, which vote on each boundary.
     """
     choice = read_choice(fitted)
     has_gates = bool(fitted.model.core.noise_size)
@@ -92,10 +101,28 @@ def segment(
         raise NoGatesError(f"the model's cell is {fitted.cell}, which has no gates; fit one with --cell gatel0rd")
     recordings = recordings.select_columns(fitted.observation_names, fitted.action_names, "the model")
     if chosen == "gates":
-        return segment_by_gates(fitted, recordings, apart=apart)
-    if choice is None:
+        found = segment_by_gates(fitted, recordings, apart=apart)
+    elif choice is None:
         raise ValueError("the model was not fitted by `gatel0rd fit`, which learns to find changes; use its gates")
-    return segment_by_changes(choice.detector, recordings, apart=apart)
+    else:
+        found = segment_by_changes(choice.detector, recordings, apart=apart)
+    return count_votes(found, [segment(voter, recordings, apart=apart, method=chosen) for voter in voters], apart)
+
+
+def count_votes(
+    found: list[Segmentation], others: Sequence[Sequence[Segmentation]], apart: int = APART
+) -> list[Segmentation]:
+    """The same with the share of segmentations, this one included, that have a boundary less than ``apart`` away."""
+    if not others:
+        return found
+
+    def share(place: int, cut: int) -> float:
+        agree = [any(abs(time - cut) < apart for time in other[place].boundaries) for other in others]
+        return (1 + sum(agree)) / (1 + len(others))
+
+    return [
+        replace(entry, votes=tuple(share(place, cut) for cut in entry.boundaries)) for place, entry in enumerate(found)
+    ]
 
 
 def segment_by_changes(detector: ChangeDetector, recordings: Recordings, *, apart: int = APART) -> list[Segmentation]:
@@ -116,6 +143,7 @@ def segment_by_changes(detector: ChangeDetector, recordings: Recordings, *, apar
             recordings.origins[index][1],
             "changes",
             tuple(change.probability for change in own),
+            (),
             tuple(as_shares(names, change.variables) for change in own),
             tuple(labels[index]),
         )
@@ -149,6 +177,7 @@ def segment_by_gates(fitted: FittedModel, recordings: Recordings, *, apart: int 
                 recordings.origins[index][1],
                 "gates",
                 vote(fitted, observations, actions, cuts),
+                (),
                 tuple(explain_event(fitted, observations, actions, trajectory.latents, int(cut)) for cut in cuts),
                 tuple(label_memory(trajectory.latents[max(0, end)], kinds) for end in ends),
             )
@@ -222,8 +251,10 @@ def write_events(found: Sequence[Segmentation], path: Path) -> None:
     Of gates: sequence, time, duration (steps until all gates are closed again), dimensions of the latent state whose
     gates open, and their strengths (how far each gate opens at most); the last two are lists, separated by spaces.
     Of changes: sequence, time, probability, the label of the segment that begins, and the observed variables that
-    change, with their shares. Times are steps of the recording, counted from 0, also where gaps in it cut a sequence
-    into pieces.
+    change, with their shares. Where several fits voted, the share of fits that find the boundary follows as ``votes``,
+    with gates after the share of noisy passes in which it opens (``probability``); a gate that opens again soon has
+    those of the boundary that it belongs to. Times are steps of the recording, counted from 0, also where gaps in it
+    cut a sequence into pieces.
     """
     if path.suffix == ".json":
         content = [
@@ -234,8 +265,9 @@ def write_events(found: Sequence[Segmentation], path: Path) -> None:
                 "events": [asdict(event) | {"time": event.time + entry.first} for event in entry.events],
                 "boundaries": [
                     {"time": cut + entry.first, "probability": probability, "variables": variables}
-                    for cut, probability, variables in zip(
-                        entry.boundaries, entry.probabilities, entry.variables, strict=True
+                    | ({"votes": entry.votes[number]} if entry.votes else {})
+                    for number, (cut, probability, variables) in enumerate(
+                        zip(entry.boundaries, entry.probabilities, entry.variables, strict=True)
                     )
                 ],
                 "segments": [(first + entry.first, last + entry.first) for first, last in entry.segments],
@@ -247,21 +279,36 @@ def write_events(found: Sequence[Segmentation], path: Path) -> None:
         return
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    by_changes = bool(found) and found[0].method == "changes"
-    rows.writerow(
-        ["sequence", "time", "probability", "label", "variables"]
-        if by_changes
-        else ["sequence", "time", "duration", "dimensions", "strengths"]
-    )
+    by_changes, voted = bool(found) and found[0].method == "changes", any(entry.votes for entry in found)
+    if by_changes:
+        rows.writerow(["sequence", "time", "probability", "label", "variables", *(["votes"] if voted else [])])
+    else:
+        rows.writerow(
+            ["sequence", "time", "duration", "dimensions", "strengths", *(["probability", "votes"] if voted else [])]
+        )
     for entry in found:
-        for number, cut in enumerate(entry.boundaries if by_changes else ()):
-            shares = sorted(entry.variables[number].items(), key=lambda item: -item[1])
-            named = " ".join(f"{name}={share:.2f}" for name, share in shares if share >= 0.05)
-            rows.writerow(
-                [entry.name, cut + entry.first, f"{entry.probabilities[number]:.4g}", entry.labels[number + 1], named]
-            )
-        for event in entry.events:
-            strengths = " ".join(f"{strength:.6g}" for strength in event.strengths)
-            dimensions = " ".join(map(str, event.dimensions))
-            rows.writerow([entry.name, event.time + entry.first, event.duration, dimensions, strengths])
+        rows.writerows(list_changes(entry, voted) if by_changes else list_events(entry, voted))
     write_atomically(path, text.getvalue())
+
+
+def list_changes(entry: Segmentation, voted: bool) -> Iterator[list[str]]:
+    """A row of the CSV file per boundary."""
+    for number, cut in enumerate(entry.boundaries):
+        shares = sorted(entry.variables[number].items(), key=lambda item: -item[1])
+        named = " ".join(f"{name}={share:.2f}" for name, share in shares if share >= 0.05)
+        row = [entry.name, str(cut + entry.first), f"{entry.probabilities[number]:.4g}"]
+        row += [str(entry.labels[number + 1]), named]
+        yield [*row, f"{entry.votes[number]:.4g}"] if voted else row
+
+
+def list_events(entry: Segmentation, voted: bool) -> Iterator[list[str]]:
+    """A row of the CSV file per event of the gates."""
+    for event in entry.events:
+        strengths = " ".join(f"{strength:.6g}" for strength in event.strengths)
+        dimensions = " ".join(map(str, event.dimensions))
+        row = [entry.name, str(event.time + entry.first), str(event.duration), dimensions, strengths]
+        if voted:
+            number = sum(cut <= event.time for cut in entry.boundaries) - 1  # of the boundary that it belongs to
+            shares = (entry.probabilities[number], entry.votes[number]) if number >= 0 else ()
+            row += [f"{share:.4g}" for share in shares] or ["", ""]
+        yield row

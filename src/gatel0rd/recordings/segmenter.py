@@ -20,7 +20,8 @@ from gatel0rd.recordings.frames import Sequences, read_sequences
 from gatel0rd.recordings.method import MethodName
 from gatel0rd.recordings.online import OnlineGates
 from gatel0rd.recordings.recordings import Recordings
-from gatel0rd.recordings.segmentation import Segmentation, read_choice, segment, segment_by_changes
+from gatel0rd.recordings.segmentation import Segmentation, count_votes, read_choice, segment, segment_by_changes
+from gatel0rd.recordings.windows import split
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +40,9 @@ else:
     except ImportError:
         from gatel0rd.recordings.estimator import BaseEstimator, ClusterMixin
 
+VOTING_SHARE = 0.2
+"""Share of the sequences that a voting detector does not see."""
+
 
 class EventSegmenter(ClusterMixin, BaseEstimator):
     """Learns to predict sequences, and cuts them where something happens.
@@ -52,6 +56,8 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         events: events per sequence, where they are known.
         gate_rate: share of gates that should be open, in place of ``events``.
         apart: boundaries less than this many steps after another belong to it.
+        votes: how many fits with different seeds vote on each boundary; see ``votes`` of
+            :class:`gatel0rd.recordings.segmentation.Segmentation`.
         cell, hidden_size, window, rounds, minutes, learning_rate, seed: see
             :class:`gatel0rd.recordings.config.FitConfig`.
         directory: where the fit is kept and can be resumed; a temporary one if not given.
@@ -74,6 +80,7 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         events: float | None = None,
         gate_rate: float | None = None,
         apart: int = APART,
+        votes: int = 1,
         cell: CellName = "gatel0rd",
         hidden_size: int = 8,
         window: int = 50,
@@ -85,7 +92,7 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
     ) -> None:
         self.method, self.events, self.gate_rate, self.apart, self.cell = method, events, gate_rate, apart, cell
         self.hidden_size, self.window, self.rounds, self.minutes = hidden_size, window, rounds, minutes
-        self.learning_rate, self.seed, self.directory = learning_rate, seed, directory
+        self.learning_rate, self.seed, self.directory, self.votes = learning_rate, seed, directory, votes
 
     def fit(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> EventSegmenter:
         """Fit to sequences: a list of arrays [T, columns], one array [N, T, columns], or a pandas table.
@@ -102,18 +109,21 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         return self
 
     def _learn(self, recordings: Recordings) -> None:
-        from gatel0rd.recordings.fit import fit
+        from gatel0rd.recordings.fit import fit, load_voters
 
+        self.voters_: list[FittedModel] = []
+        self.voting_detectors_: list[ChangeDetector] = []
         if self.method == "changes":
             self.model_, self.detector_, self.method_ = None, ChangeDetector.learn(recordings), "changes"
+            parts = [split(recordings, VOTING_SHARE, self.seed + number)[0] for number in range(1, self.votes)]
+            self.voting_detectors_ = [ChangeDetector.learn(part) for part in parts]
             return
         known = {entry.name for entry in fields(FitConfig)}
         config = FitConfig(**{name: value for name, value in self.get_params().items() if name in known})
-        if self.directory is not None:
-            self.model_ = fit(recordings, config, Path(self.directory))
-        else:
-            with tempfile.TemporaryDirectory() as place:
-                self.model_ = fit(recordings, config, Path(place))
+        with tempfile.TemporaryDirectory() as temporary:
+            place = Path(temporary if self.directory is None else self.directory)
+            self.model_ = fit(recordings, config, place, seeds=self.votes)
+            self.voters_ = load_voters(place)
         choice = read_choice(self.model_)
         assert choice is not None
         self.detector_, self.method_ = choice.detector, self.method or choice.method
@@ -137,8 +147,13 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
                 "one answer for each; leave them out or fill them in first"
             )
         if self.model_ is None:
-            return segment_by_changes(self.detector_, recordings, apart=self.apart)
-        return segment(self.model_, recordings, apart=self.apart, method=self._method())
+            found, *others = [
+                segment_by_changes(detector, recordings, apart=self.apart)
+                for detector in (self.detector_, *self.voting_detectors_)
+            ]
+            return count_votes(found, others, self.apart)
+        voters = getattr(self, "voters_", [])
+        return segment(self.model_, recordings, apart=self.apart, method=self._method(), voters=voters)
 
     def predict(self, X: Sequences, *, actions: Sequences | None = None) -> Any:
         """The boundaries of every sequence: a list of arrays; of one table with time stamps, those stamps."""
@@ -199,6 +214,7 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
                         "sequence": entry.name,
                         "time": time,
                         "probability": entry.probabilities[number] if entry.probabilities else np.nan,
+                        **({"votes": entry.votes[number]} if entry.votes else {}),
                         "label": entry.labels[number + 1] if entry.labels else -1,
                         **{f"changed: {name}": share for name, share in changed.items()},
                     }

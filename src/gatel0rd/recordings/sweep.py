@@ -4,8 +4,8 @@ The rule: of all prices, the highest one whose error is larger than the smallest
 that (over the validation sequences), or by one percent. The higher the price, the fewer gates open: this is the
 smallest number of events that explains the data about as well as any. No events at all is a possible answer.
 
-How long? Before the price rises, training lasts until the validation error ceases to fall (:func:`has_learned`), and the
-rest is in proportion: easy recordings take seconds, hard ones all rounds.
+How long? Before the price rises, training lasts until the validation error ceases to fall (:func:`has_learned`), and
+the rest is in proportion: easy recordings take seconds, hard ones all rounds.
 """
 
 from __future__ import annotations
