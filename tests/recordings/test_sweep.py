@@ -13,7 +13,8 @@ from gatel0rd.recordings import from_arrays
 from gatel0rd.recordings.changes import CONDITION
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.family_benchmark import FamilyScore, judge_family, results_table
-from gatel0rd.recordings.fit import Fitter, fit
+from gatel0rd.recordings.fit import fit
+from gatel0rd.recordings.fitter import Fitter
 from gatel0rd.recordings.method import measure_gate_evidence
 from gatel0rd.recordings.pilots import CANDIDATES, choose_fewest
 from gatel0rd.recordings.sweep import (
@@ -76,7 +77,7 @@ def test_a_fit_finds_the_transitions_and_ends_early(tmp_path, monkeypatch):
     rounds = []
     fitted = fit(data, config, tmp_path, on_round=lambda metrics: rounds.append(metrics["rounds"]))
     assert fitted.model.config.transitions == fitted.info["config"]["transitions"] == CANDIDATES[-1]
-    monkeypatch.setattr("gatel0rd.recordings.fit.has_learned", lambda errors: len(errors) == 6)
+    monkeypatch.setattr("gatel0rd.recordings.fitter.has_learned", lambda errors: len(errors) == 6)
     rounds.clear()
     fit(data, config, tmp_path / "short", on_round=lambda metrics: rounds.append(metrics["rounds"]))
     assert rounds == [100] * 6 + [20] * 14  # six rounds are three tenths of twenty

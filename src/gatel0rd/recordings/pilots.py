@@ -17,7 +17,7 @@ from pathlib import Path
 from gatel0rd.engine import EngineName
 from gatel0rd.files import write_json
 from gatel0rd.recordings.config import FitConfig
-from gatel0rd.recordings.fit import Fitter
+from gatel0rd.recordings.fitter import Fitter
 from gatel0rd.recordings.recordings import Recordings
 from gatel0rd.recordings.sweep import LOWEST, largest_error
 from gatel0rd.training.loop import ignore_metrics

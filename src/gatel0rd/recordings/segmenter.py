@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.models.events import APART
+from gatel0rd.models.events import APART, agreement
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.nn.config import CellName
+from gatel0rd.recordings.changes import CONDITION
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.detector import ChangeDetector, OnlineChanges
 from gatel0rd.recordings.frames import Sequences, read_sequences
@@ -34,17 +35,19 @@ if TYPE_CHECKING:
 
     class ClusterMixin: ...
 
+    class TransformerMixin: ...
+
 else:
     try:
-        from sklearn.base import BaseEstimator, ClusterMixin
+        from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
     except ImportError:
-        from gatel0rd.recordings.estimator import BaseEstimator, ClusterMixin
+        from gatel0rd.recordings.estimator import BaseEstimator, ClusterMixin, TransformerMixin
 
 VOTING_SHARE = 0.2
 """Share of the sequences that a voting detector does not see."""
 
 
-class EventSegmenter(ClusterMixin, BaseEstimator):
+class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
     """Learns to predict sequences, and cuts them where something happens.
 
     By default nothing has to be known about the number of events; see :mod:`gatel0rd.recordings.method` for how the
@@ -140,7 +143,10 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         columns = self._columns()
         if len(recordings.observation_names) != columns:
             found = len(recordings.observation_names)
-            raise ValueError(f"the sequences have {found} columns; the model was fitted to {columns}")
+            raise ValueError(
+                f"X has {found} features, but {type(self).__name__} is expecting {columns} features as input: "
+                f"the sequences have {found} columns; the model was fitted to {columns}"
+            )
         if recordings.names != given.expected_names:
             raise ValueError(
                 "some sequences are too short or have long gaps, and would be left out or split: there would not be "
@@ -181,6 +187,22 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         """Fit, and label the rows of the same sequences."""
         return self.fit(X, actions=actions).labels_
 
+    def score(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> float:
+        """How well sequences are cut, or explained; larger is better.
+
+        With ``y``, the true boundaries of every sequence: F1 of :meth:`predict`, where boundaries match one to one if
+        they are less than ``apart`` steps apart. Without: nats per step that the change detector gives the sequences.
+        """
+        self._check_fitted()
+        given = read_sequences(X, actions)
+        recordings = given.recordings
+        if y is None:
+            steps = max(1, int(np.maximum(recordings.lengths - 1 - CONDITION, 0).sum()))
+            return self.detector_.measure_evidence(recordings) / steps
+        found = [entry.boundaries for entry in self.segment(X, actions=actions)]
+        true = [y] if given.single else list(y)
+        return agreement(found, true, int(recordings.lengths.max()), self.apart - 1).f1
+
     def begin(self) -> OnlineChanges | OnlineGates:
         """Begin a sequence whose rows come one by one, for :meth:`update` or to keep several apart."""
         self._check_fitted()
@@ -220,6 +242,12 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
                     }
                 )
         return pandas.DataFrame(rows)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn should know: gaps in sequences are filled in or cut out."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _method(self) -> MethodName:
         return self.method or (self.method_ if hasattr(self, "method_") else "gates")
