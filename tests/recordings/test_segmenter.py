@@ -143,6 +143,7 @@ def test_detectors_of_other_parts_vote(levels):
 ONE_SEQUENCE = "the rows of a table are the steps of one sequence, so that their order and number matter"
 NOT_FOR_SEQUENCES = {
     "check_clustering": "it clusters points, gives them as a list of lists (here: sequences), and expects blobs back",
+    "check_transformer_data_not_an_array": "a list of lists is a list of sequences, and not a table",
     "check_methods_sample_order_invariance": ONE_SEQUENCE,
     "check_methods_subset_invariance": ONE_SEQUENCE,
     "check_fit2d_1sample": "one row is a sequence that is too short, and the error says so",
