@@ -153,11 +153,11 @@ class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
                 "one answer for each; leave them out or fill them in first"
             )
         if self.model_ is None:
-            found, *others = [
+            cut, *others = [
                 segment_by_changes(detector, recordings, apart=self.apart)
                 for detector in (self.detector_, *self.voting_detectors_)
             ]
-            return count_votes(found, others, self.apart)
+            return count_votes(cut, others, self.apart)
         voters = getattr(self, "voters_", [])
         return segment(self.model_, recordings, apart=self.apart, method=self._method(), voters=voters)
 
