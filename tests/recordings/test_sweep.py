@@ -56,7 +56,7 @@ def test_the_highest_price_within_one_standard_error_is_taken():
 
 def test_training_at_the_lowest_price_ends_when_the_error_ceases_to_fall():
     falling = [1 / round for round in range(1, 60)]
-    assert not any(has_learned(falling[:count]) for count in range(40))  # by 1/n, more than two percent in ten rounds
+    assert not any(has_learned(falling[:count]) for count in range(40))  # by 1/n, more than two percent every time
     level = [1.0] * PATIENCE + [0.985] * PATIENCE
     assert has_learned(level) and not has_learned(level[:-1])
     assert not has_learned([1.0] * PATIENCE + [0.985] * (PATIENCE - 1) + [0.97])

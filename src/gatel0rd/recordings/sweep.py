@@ -21,7 +21,7 @@ BEGIN, END = 0.3, 0.8
 """Shares of the training between which the price rises; then it is the chosen one."""
 LOWEST, HIGHEST = 0.03, 100.0
 """Price of an open gate, relative to the mean squared change of a step."""
-PATIENCE, PROGRESS = 10, 0.02
+PATIENCE, PROGRESS = 18, 0.02
 """Training at the lowest price ends if the validation error falls by less than this share in so many rounds."""
 POINTS = 16
 TOLERANCE = 0.01
