@@ -155,6 +155,15 @@ def families_table() -> str:
     return results_table([FamilyScore(**row) for row in record]).markdown()
 
 
+def worlds_table() -> str:
+    """What the defaults find in the paper's worlds, from the record, compared with the paper's training."""
+    from gatel0rd.recordings.world_benchmark import WorldScore, find_paper_scores, results_table
+
+    record = json.loads((RESULTS / "segmentation" / "worlds.json").read_text())
+    paper = find_paper_scores(json.loads((RESULTS / "segmentation" / "segmentation.json").read_text()))
+    return results_table([WorldScore(**row) for row in record], paper).markdown()
+
+
 def public_table() -> str:
     """Segmentation methods on public recordings, from the record."""
     from gatel0rd.recordings.public_benchmark import PublicScore, results_table
@@ -189,6 +198,7 @@ def main() -> None:
     fill(DOCS.parent / "README.md", "speed", speed())
     fill(DOCS / "guides" / "own-data.md", "segmentation", segmentation_table())
     fill(DOCS / "guides" / "own-data.md", "families", families_table())
+    fill(DOCS / "guides" / "own-data.md", "worlds", worlds_table())
     fill(DOCS / "guides" / "own-data.md", "public", public_table())
     fill(DOCS / "guides" / "own-data.md", "gate rate", gate_rate_table())
     write_atomically(DOCS / "experiments.md", experiments_page())

@@ -67,9 +67,10 @@ def test_errors_are_zero_where_the_model_was_fed_its_prediction():
 
 
 @pytest.mark.skipif(status()["engine"] != "native", reason="compares the engine with PyTorch")
-@pytest.mark.parametrize("cell", ["gatel0rd", "gru"])
-def test_the_engine_agrees_with_pytorch(cell):
-    (observations, actions), models = inputs(), [make(engine, cell, init_steps=2) for engine in ("torch", "native")]
+@pytest.mark.parametrize(("cell", "transitions"), [("gatel0rd", 1), ("gru", 1), ("gatel0rd", 3)])
+def test_the_engine_agrees_with_pytorch(cell, transitions):
+    observations, actions = inputs()
+    models = [make(engine, cell, init_steps=2, transitions=transitions) for engine in ("torch", "native")]
     feed = torch.rand(T, B, generator=torch.Generator().manual_seed(2)) < 0.5
     results = []
     for model in models:
@@ -98,6 +99,24 @@ def test_files_know_it(tmp_path):
     )  # the paper's runs keep their names
 
 
-def test_more_transitions_are_an_error():
-    with pytest.raises(ValueError, match="transitions is 2; expected 1"):
-        make(transitions=2)
+def test_the_memory_sees_several_transitions():
+    model, (observations, actions) = make(transitions=3), inputs()
+    assert model.state_sizes == (H, O, O, A, 2 * O + A, 2 * O + A)
+    rollout = model(observations, actions)
+    scale = model.config.residual_scale
+    *_, newest, oldest = rollout.state
+    for place, happened in ((T - 1, newest), (T - 2, oldest)):
+        change = (observations[place] - observations[place - 1]) / scale
+        error = (observations[place] - rollout.predictions[place - 1]) / scale
+        expected = torch.cat([change, error, actions[place - 1]], dim=-1)
+        assert torch.allclose(happened, expected, atol=1e-5)
+    ours, theirs = (
+        model.step((*rollout.state[:-1], past), observations[0], actions[0]).gates for past in (oldest, oldest + 1)
+    )
+    assert not torch.allclose(ours, theirs)
+    assert torch.equal(model.initial(observations, actions)[-1], torch.zeros(B, 2 * O + A))
+
+
+def test_no_transitions_are_an_error():
+    with pytest.raises(ValueError, match="transitions is 0; expected at least 1"):
+        make(transitions=0)

@@ -13,9 +13,10 @@ from gatel0rd.files import FileError
 from gatel0rd.models.fitted import FittedModel, Scaling, wrap_model
 from gatel0rd.models.io import save_fitted
 from gatel0rd.recordings import Layout, RecordingError, from_arrays, read_for_model, read_recordings
-from gatel0rd.recordings import fit as fitting
+from gatel0rd.recordings import fitter as fitting
 from gatel0rd.recordings.config import FitConfig
-from gatel0rd.recordings.fit import Fitter, fit
+from gatel0rd.recordings.fit import fit
+from gatel0rd.recordings.fitter import Fitter
 from gatel0rd.recordings.windows import batches, split, window_view, windows
 
 GENERATOR = np.random.default_rng(0)

@@ -7,8 +7,16 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from gatel0rd.recordings.public import PublicSeries, join_parts, read_annotations, turing_series
-from gatel0rd.recordings.public_benchmark import METHODS, PublicScore, by_ruptures, results_table, score
+from gatel0rd.recordings.public import PublicSeries, join_parts, read_annotations, turing_series, watch_series
+from gatel0rd.recordings.public_benchmark import (
+    LEARNERS,
+    METHODS,
+    PublicScore,
+    by_ruptures,
+    compare,
+    results_table,
+    score,
+)
 
 SERIES = PublicSeries("g", "n", np.zeros((100, 1), np.float32), ((40,), (), (38, 70)))
 
@@ -46,8 +54,35 @@ def test_peers_find_an_obvious_change():
     rows = np.concatenate([np.zeros(40), np.full(40, 5.0)])[:, None] + np.random.default_rng(0).normal(size=(80, 1)) / 9
     for kind in ("pelt", "binseg"):
         assert by_ruptures(kind)(rows.astype(np.float32)) == [40]
-    assert METHODS["gatel0rd, changes"](rows.astype(np.float32)) == [40]
+    assert LEARNERS["gatel0rd, changes"]([rows.astype(np.float32)])(rows.astype(np.float32)) == [40]
     assert METHODS["no change point"](rows) == [] and METHODS["five even segments"](rows) == [16, 32, 48, 64]
+
+
+def test_what_learns_is_fitted_to_other_series_once(monkeypatch):
+    training = (np.ones((7, 1), np.float32),)
+    series = [PublicSeries("g", name, np.zeros((100, 1), np.float32), ((40,),), training) for name in "ab"]
+    alone = PublicSeries("g", "c", np.full((100, 1), 2, np.float32), ((40,),))
+    seen = []
+
+    def learn(sequences):
+        seen.append([float(own[0, 0]) for own in sequences])
+        return lambda rows: [40]
+
+    for name in LEARNERS:
+        monkeypatch.setitem(LEARNERS, name, learn)
+    for name in METHODS:
+        monkeypatch.setitem(METHODS, name, lambda rows: [])
+    scores = compare([*series, alone])
+    assert seen == [[1.0]] * len(LEARNERS) + [[2.0]] * len(LEARNERS)
+    assert [entry.f1 for entry in scores if entry.method in LEARNERS] == [1.0] * 3 * len(LEARNERS)
+
+
+@pytest.mark.skipif(find_spec("seglearn") is None, reason="seglearn brings the recordings")
+def test_watch_recordings_are_split_by_subject():
+    series = list(watch_series())
+    assert len(series) == len(series[0].training) == 4 and all(own.training is series[0].training for own in series)
+    judged = [own.observations for own in series]
+    assert not any(np.array_equal(own[:50], other[:50]) for own in judged for other in series[0].training)
 
 
 def test_the_table_has_means_and_what_is_best():

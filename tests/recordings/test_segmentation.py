@@ -13,8 +13,8 @@ from gatel0rd.models.fitted import wrap_model
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.recordings import RecordingError, from_arrays
 from gatel0rd.recordings.config import FitConfig
-from gatel0rd.recordings.fit import fit
-from gatel0rd.recordings.segmentation import NoGatesError, segment, write_events
+from gatel0rd.recordings.fit import fit, load_voters
+from gatel0rd.recordings.segmentation import NoGatesError, Segmentation, count_votes, segment, write_events
 
 
 def jumping(count: int = 60, steps: int = 40):
@@ -116,3 +116,40 @@ def test_models_that_do_not_fit_are_errors(fitted):
     gru = wrap_model(WorldModel(WorldModelConfig(observation_size=1, action_size=0, cell=CellConfig(name="gru"))))
     with pytest.raises(NoGatesError, match="the model's cell is gru, which has no gates"):
         segment(gru, from_arrays([np.zeros((9, 1), np.float32)]))
+
+
+def test_several_seeds_vote(lines, tmp_path):
+    data = from_arrays(lines[0][:20], lines[1][:20])
+    config = FitConfig(rounds=4, round_updates=3, features=4, hidden_size=3, gate_rate=0.3, transitions=1)
+    fitted = fit(data, config, tmp_path, seeds=3)
+    voters = load_voters(tmp_path)
+    assert [voter.info["config"]["seed"] for voter in voters] == [1, 2] and fitted.info["config"]["seed"] == 0
+    found = segment(fitted, data, voters=voters)
+    others = [segment(voter, data) for voter in voters]
+    assert any(entry.boundaries for entry in found)
+    for place, entry in enumerate(found):
+        for cut, share in zip(entry.boundaries, entry.votes, strict=True):
+            near = [any(abs(cut - time) < 3 for time in other[place].boundaries) for other in others]
+            assert share == pytest.approx((1 + sum(near)) / 3)
+    write_events(found, tmp_path / "e.csv")
+    header, *rows = (tmp_path / "e.csv").read_text().splitlines()
+    assert header == "sequence,time,duration,dimensions,strengths,probability,votes"
+    entry = next(entry for entry in found if entry.boundaries)
+    row = next(row.split(",") for row in rows if row.startswith(f"{entry.name},{entry.boundaries[0]},"))
+    assert row[-2:] == [f"{entry.probabilities[0]:.4g}", f"{entry.votes[0]:.4g}"]
+    write_events(found, tmp_path / "e.json")
+    place = found.index(entry)
+    assert json.loads((tmp_path / "e.json").read_text())[place]["boundaries"][0]["votes"] == entry.votes[0]
+    with pytest.raises(ValueError, match="seeds is 0; expected at least 1"):
+        fit(data, config, tmp_path / "none", seeds=0)
+
+
+def test_votes_are_shares_of_segmentations_with_a_boundary_nearby():
+    ours = [Segmentation("a", 50, (), (10, 30)), Segmentation("b", 50, (), ())]
+    others = [
+        [Segmentation("a", 50, (), (12,)), Segmentation("b", 50, (), (5,))],
+        [Segmentation("a", 50, (), (7, 31)), Segmentation("b", 50, (), ())],
+        [Segmentation("a", 50, (), ()), Segmentation("b", 50, (), ())],
+    ]
+    assert [entry.votes for entry in count_votes(ours, others, 3)] == [(0.5, 0.5), ()]
+    assert count_votes(ours, [], 3) is ours

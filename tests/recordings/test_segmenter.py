@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
+
 import numpy as np
 import pandas
 import pytest
@@ -103,3 +106,65 @@ def test_it_is_a_scikit_learn_estimator(levels, segmenter):
     pipeline = Pipeline([("scale", StandardScaler()), ("segment", EventSegmenter(method="changes"))])
     assert pipeline.fit(one).predict(one).tolist() == levels.boundaries[0].tolist()
     assert pipeline.fit_transform(one).shape == (90,)
+
+
+def test_settings_are_searched_over_a_list_of_recordings(levels):
+    pytest.importorskip("sklearn")
+    from sklearn.model_selection import GridSearchCV
+
+    X, _ = unpack(levels)
+    search = GridSearchCV(EventSegmenter(method="changes"), {"apart": [40, 3]}, cv=2)
+    search.fit(X, y=levels.boundaries)
+    assert search.best_params_ == {"apart": 3} and search.best_score_ > 0.9
+    assert [cuts.tolist() for cuts in search.predict(X[:2])] == [cuts.tolist() for cuts in levels.boundaries[:2]]
+
+
+def test_scores_are_f1_or_nats_per_step(levels, segmenter):
+    X, _ = unpack(levels)
+    assert segmenter.score(X, levels.boundaries) == levels.agree(segmenter.predict(X)).f1
+    assert segmenter.score(X[0], levels.boundaries[0]) == segmenter.score(X[:1], levels.boundaries[:1])
+    shuffled = [np.random.default_rng(0).permutation(rows) for rows in X]
+    assert segmenter.score(X) > segmenter.score(shuffled) + 0.1
+
+
+def test_detectors_of_other_parts_vote(levels):
+    X, _ = unpack(levels)
+    segmenter = EventSegmenter(method="changes", votes=2).fit(X)
+    (voter,) = segmenter.voting_detectors_
+    alone = EventSegmenter(method="changes").fit(X)
+    alone.detector_ = voter
+    for entry, other in zip(segmenter.segment(X), alone.segment(X), strict=True):
+        for cut, share in zip(entry.boundaries, entry.votes, strict=True):
+            assert share == (1.0 if any(abs(cut - time) < 3 for time in other.boundaries) else 0.5)
+    frame = segmenter.to_frame(X[0][:, 0:1])
+    assert frame["votes"].tolist() == list(segmenter.segment([X[0]])[0].votes)
+
+
+ONE_SEQUENCE = "the rows of a table are the steps of one sequence, so that their order and number matter"
+NOT_FOR_SEQUENCES = {
+    "check_clustering": "it clusters points, gives them as a list of lists (here: sequences), and expects blobs back",
+    "check_transformer_data_not_an_array": "a list of lists is a list of sequences, and not a table",
+    "check_methods_sample_order_invariance": ONE_SEQUENCE,
+    "check_methods_subset_invariance": ONE_SEQUENCE,
+    "check_fit2d_1sample": "one row is a sequence that is too short, and the error says so",
+    "check_fit1d": "an array with one dimension is a sequence with one column, and no error",
+    "check_fit2d_predict1d": "as above: the error is about the number of columns",
+}
+
+
+def test_the_checks_of_scikit_learn_that_apply_to_sequences_pass():
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    if "expected_failed_checks" not in inspect.signature(checks.check_estimator).parameters:
+        pytest.importorskip("sklearn", minversion="1.6")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the checks that are expected to fail, and of one that is left out
+        results = checks.check_estimator(
+            EventSegmenter(method="changes"), expected_failed_checks=NOT_FOR_SEQUENCES, on_fail=None
+        )
+    by_status = {
+        status: {entry["check_name"] for entry in results if entry["status"] == status}
+        for status in ("passed", "failed", "xfail")
+    }
+    assert by_status["failed"] == set()
+    assert by_status["xfail"] == set(NOT_FOR_SEQUENCES)  # none of these passes by now
+    assert len(by_status["passed"]) > 30

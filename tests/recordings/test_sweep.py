@@ -13,9 +13,22 @@ from gatel0rd.recordings import from_arrays
 from gatel0rd.recordings.changes import CONDITION
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.family_benchmark import FamilyScore, judge_family, results_table
-from gatel0rd.recordings.fit import Fitter, fit
+from gatel0rd.recordings.fit import fit
+from gatel0rd.recordings.fitter import Fitter
 from gatel0rd.recordings.method import measure_gate_evidence
-from gatel0rd.recordings.sweep import BEGIN, END, HIGHEST, LOWEST, SweepPoint, choose_point, describe_curve, price_at
+from gatel0rd.recordings.pilots import CANDIDATES, choose_fewest
+from gatel0rd.recordings.sweep import (
+    BEGIN,
+    END,
+    HIGHEST,
+    LOWEST,
+    PATIENCE,
+    SweepPoint,
+    choose_point,
+    describe_curve,
+    has_learned,
+    price_at,
+)
 from gatel0rd.recordings.whole import FollowedSequence, follow
 
 
@@ -39,6 +52,35 @@ def test_the_highest_price_within_one_standard_error_is_taken():
     single = [SweepPoint(1.0, 3.0, (1.0,)), SweepPoint(2.0, 1.0, (1.009,)), SweepPoint(3.0, 0.0, (1.02,))]
     assert choose_point(single) == 1  # one percent, where there is no standard error
     assert describe_curve(points)[1] == {"price": 2.0, "events": 4.0, "error": pytest.approx(1.0), "open_rate": 0.0}
+
+
+def test_training_at_the_lowest_price_ends_when_the_error_ceases_to_fall():
+    falling = [1 / round for round in range(1, 60)]
+    assert not any(has_learned(falling[:count]) for count in range(40))  # by 1/n, more than two percent every time
+    level = [1.0] * PATIENCE + [0.985] * PATIENCE
+    assert has_learned(level) and not has_learned(level[:-1])
+    assert not has_learned([1.0] * PATIENCE + [0.985] * (PATIENCE - 1) + [0.97])
+
+
+def test_the_fewest_transitions_that_are_about_as_good_are_taken():
+    spread = (0.8, 1.0, 1.2)  # standard error 0.115
+    assert choose_fewest([tuple(1.1 * value for value in spread), spread]) == 0
+    assert choose_fewest([tuple(1.2 * value for value in spread), spread]) == 1
+    assert choose_fewest([(3.0,), (2.01,), (2.0,)]) == 1
+
+
+def test_a_fit_finds_the_transitions_and_ends_early(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    data = from_arrays(rng.normal(size=(12, 30, 1)))
+    monkeypatch.setattr("gatel0rd.recordings.pilots.choose_fewest", lambda errors: len(errors) - 1)
+    config = FitConfig(rounds=100, round_updates=1, hidden_size=3, features=4)
+    rounds = []
+    fitted = fit(data, config, tmp_path, on_round=lambda metrics: rounds.append(metrics["rounds"]))
+    assert fitted.model.config.transitions == fitted.info["config"]["transitions"] == CANDIDATES[-1]
+    monkeypatch.setattr("gatel0rd.recordings.fitter.has_learned", lambda errors: len(errors) == 6)
+    rounds.clear()
+    fit(data, config, tmp_path / "short", on_round=lambda metrics: rounds.append(metrics["rounds"]))
+    assert rounds == [100] * 6 + [20] * 14  # six rounds are three tenths of twenty
 
 
 def some_sequence(steps: int, seed: int) -> FollowedSequence:

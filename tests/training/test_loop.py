@@ -19,10 +19,10 @@ import gatel0rd.worlds  # noqa: F401  # registers Recall
 from gatel0rd.files import FileError, load_arrays, save_arrays
 from gatel0rd.models.config import ActorCriticConfig, WorldModelConfig
 from gatel0rd.nn.config import CellConfig
-from gatel0rd.recordings import fit as fitting
+from gatel0rd.recordings import fitter as fitting
 from gatel0rd.recordings import from_arrays
 from gatel0rd.recordings.config import FitConfig
-from gatel0rd.recordings.fit import Fitter
+from gatel0rd.recordings.fitter import Fitter
 from gatel0rd.training import Trainer, TrainingLoop
 from gatel0rd.training.config import PPOConfig, TrainConfig
 from gatel0rd.training.dataset import Dataset

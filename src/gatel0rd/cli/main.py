@@ -35,6 +35,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "segment-benchmark": recordings.segment_benchmark,
     "segment-public": recordings.segment_public,
     "segment-families": recordings.segment_families,
+    "segment-worlds": recordings.segment_worlds,
     "explore": recordings.explore,
     "export": recordings.export,
     "demo": demo,

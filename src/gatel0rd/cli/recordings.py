@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any, Literal
 
 from rich.markup import escape
 from tyro.conf import Positional, arg
 
-from gatel0rd.cli.console import console, print_lines, print_written, show_progress
+from gatel0rd.cli.console import console, format_duration, print_lines, print_written, show_progress
 from gatel0rd.cli.fit_report import describe_columns, describe_fit, describe_next, describe_round
 from gatel0rd.cli.options import (
     DataSources,
@@ -66,12 +67,15 @@ def fit(
     window: Annotated[
         int, arg(metavar="N", help="Number of steps of the longest stretch that is predicted in one piece.")
     ] = 50,
-    rounds: Annotated[int, arg(metavar="N", help="Largest number of rounds, of 50 gradient steps each.")] = 120,
+    rounds: Annotated[int, arg(metavar="N", help="Largest number of rounds, of 50 gradient steps each.")] = 200,
     minutes: Annotated[
         float | None, optional("M", "Time that training may take. The default is as long as the rounds take.")
     ] = None,
     learning_rate: LearningRate = 0.005,
     seed: Seed = 0,
+    seeds: Annotated[
+        int, arg(metavar="N", help="Number of models, from different seeds, that vote on each event.")
+    ] = 1,
 ) -> None:
     """Fit a model with a readable memory to recordings of your own.
 
@@ -112,16 +116,22 @@ def fit(
     recordings = read_recordings(data, layout)
     notes = [f"note: {note}" for note in note_alignment(recordings)]
     print_lines([*recordings.preview(), *notes, *describe_columns(recordings)])
+    first, began = 1, monotonic()
     with show_progress() as progress:
         task = progress.add_task("fitting", total=rounds)
 
         def on_round(metrics: dict[str, Any]) -> None:
-            total, text = metrics["total"], describe_round(metrics)  # with --minutes there may be fewer rounds
-            progress.update(task, completed=metrics["round"], total=total, description=text)
-            if not console.is_terminal and metrics["round"] % 20 == 0:
-                console.print(f"round {metrics['round']} of {total}: {text}", highlight=False)
+            nonlocal first, began
+            done, total = metrics["round"], metrics["rounds"]  # with --minutes there may be fewer rounds
+            if done <= first:  # of the next seed's model
+                first, began = done, monotonic()
+            text = describe_round(metrics)
+            progress.update(task, completed=done, total=total, description=text)
+            if not console.is_terminal and done % 20 == 0:
+                left = format_duration((monotonic() - began) / max(1, done - first) * (total - done))
+                console.print(f"round {done} of {total}: {text}; at most {left} left", highlight=False)
 
-        fitted = fit_model(recordings, config, out, on_round=on_round)
+        fitted = fit_model(recordings, config, out, on_round=on_round, seeds=seeds)
     print_lines([*describe_fit(fitted.info), *describe_next(out, data)])
 
 
@@ -150,13 +160,15 @@ def segment(
     from gatel0rd.models.events import APART
     from gatel0rd.models.io import load_fitted as load
     from gatel0rd.recordings import read_for_models
+    from gatel0rd.recordings.fit import load_voters
     from gatel0rd.recordings.segmentation import segment as find_segments
     from gatel0rd.recordings.segmentation import write_events
 
     check_writable(out)
     fitted = load(model)
     recordings = read_for_models([(model.name, fitted)], data, sequence=sequence, time=time)
-    found = find_segments(fitted, recordings, apart=APART if apart is None else apart, method=method)
+    voters = load_voters(model)
+    found = find_segments(fitted, recordings, apart=APART if apart is None else apart, method=method, voters=voters)
     write_events(found, out, recordings)
     cuts = sum(len(entry.boundaries) for entry in found)
     events = sum(len(entry.events) for entry in found) if found and found[0].method == "gates" else cuts
@@ -199,7 +211,7 @@ def segment_families(
     sequences: Annotated[int, arg(metavar="N", help="Number of sequences of each kind.")] = 60,
     steps: Annotated[int, arg(metavar="T", help="Number of steps of each sequence.")] = 100,
     seeds: Annotated[int, arg(metavar="S", help="Number of data sets of each kind.")] = 1,
-    rounds: Annotated[int, arg(metavar="R", help="Number of rounds of each fit.")] = 120,
+    rounds: Annotated[int, arg(metavar="R", help="Number of rounds of each fit.")] = 200,
 ) -> None:
     """Fit generated recordings of many kinds, with the defaults.
 
@@ -217,6 +229,29 @@ def segment_families(
     )
     console.print(table.markdown(), highlight=False)
     console.print(f"wrote {out / 'families.json'} and {out / 'families.md'}")
+
+
+def segment_worlds(
+    out: OutDirectory = Path("runs/segmentation"),
+    data: Annotated[Path, arg(metavar="DIR", help="Directory in which data sets are kept.")] = Path("runs/data"),
+    worlds: Annotated[str | None, optional("A,B", "Worlds to fit. The default is the paper's four.")] = None,
+    seeds: Annotated[int, arg(metavar="S", help="Number of fits in each world.")] = 1,
+) -> None:
+    """Fit data of the paper's worlds, with the defaults.
+
+    Their events are known, so that the table says how many were found.
+    """
+    from gatel0rd.recordings.world_benchmark import WORLDS, run_world_benchmark
+
+    table = run_world_benchmark(
+        out,
+        data,
+        worlds=parse_names(worlds) or WORLDS,
+        seeds=range(seeds),
+        on_world=lambda name: console.print(name, highlight=False),
+    )
+    console.print(table.markdown(), highlight=False)
+    console.print(f"wrote {out / 'worlds.json'} and {out / 'worlds.md'}")
 
 
 def explore(

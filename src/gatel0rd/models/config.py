@@ -31,7 +31,7 @@ class FollowingModelConfig(WorldModelConfig):
 
     Attributes:
         transitions: how many of the last transitions it sees: the change of the observations, the action before it, and
-            the error of the prediction that was made for it (0 where the model was fed that prediction). Only 1.
+            the error of the prediction that was made for it (0 where the model was fed that prediction).
     """
 
     transitions: int = 1

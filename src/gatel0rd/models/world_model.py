@@ -49,7 +49,8 @@ class WorldModel(DescribedModule):
 
     where o_t is what was fed in: the real observation or the model's own last prediction. With a
     :class:`~gatel0rd.models.config.FollowingModelConfig` the core's memory also sees what just happened, in units of
-    c: (o_t - o_{t-1}, o_t - ô_t) / c and a_{t-1}. The state then ends with o_{t-1}, ô_t and (if there are any) a_{t-1}.
+    c: (o_t - o_{t-1}, o_t - ô_t) / c and a_{t-1}. The state then ends with o_{t-1}, ô_t, (if there are any) a_{t-1},
+    and the transitions before this one, if the memory is to see several.
 
     Args:
         config: sizes and cell.
@@ -78,11 +79,14 @@ class WorldModel(DescribedModule):
         pre_widths = fan_in_widths(config.pre_layers, features)
         self.pre = tanh_mlp(input_size, pre_widths, last_tanh=True, device=device, dtype=dtype)
         self.recent_sizes: tuple[int, ...] = ()
+        self.last_parts = 0  # of these, how many tensors are about the last transition
         if isinstance(config, FollowingModelConfig):
-            if config.transitions != 1:
-                raise ValueError(f"transitions is {config.transitions}; expected 1, the last one")
+            if config.transitions < 1:
+                raise ValueError(f"transitions is {config.transitions}; expected at least 1, the last one")
             acted = (config.action_size,) if config.action_size else ()
-            self.recent_sizes = (config.observation_size, config.observation_size, *acted)
+            last = (config.observation_size, config.observation_size, *acted)
+            self.recent_sizes = (*last, *(sum(last),) * (config.transitions - 1))
+            self.last_parts = len(last)
         recent = sum(self.recent_sizes)
         self.core = build_cell(config.cell, features + recent, features, memory_only=recent, device=device, dtype=dtype)
         hidden_widths = fan_in_widths(config.init_layers, features)[:-1]
@@ -117,7 +121,8 @@ class WorldModel(DescribedModule):
         Shape: observations [T, B, O], actions [T, B, A] with T >= init_steps.
         """
         self._check(observations, actions)
-        recent = (observations[0], observations[0], actions[0])[: len(self.recent_sizes)]
+        earlier = [observations.new_zeros(observations.shape[1], size) for size in self.recent_sizes[self.last_parts :]]
+        recent = (*(observations[0], observations[0], actions[0])[: self.last_parts], *earlier)
         if not len(self.init):
             return (*self.core.initial_state(observations.shape[1], observations), *recent)
         first = self.config.init_steps
@@ -134,14 +139,17 @@ class WorldModel(DescribedModule):
 
     def _step(self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None) -> Prediction:
         features, scale = self.pre(torch.cat([action, observation], dim=-1)), self.config.residual_scale
+        earlier: State = ()
         if self.recent_sizes:
-            before, expected, *acted = state[len(self.core.state_sizes) :]
-            happened = [(observation - before) / scale, (observation - expected) / scale, *acted]
-            features = torch.cat([features, *happened], dim=-1)
+            recent = state[len(self.core.state_sizes) :]
+            before, expected, *acted = recent[: self.last_parts]
+            happened = torch.cat([(observation - before) / scale, (observation - expected) / scale, *acted], dim=-1)
+            seen = (happened, *recent[self.last_parts :])
+            features, earlier = torch.cat([features, *seen], dim=-1), seen[:-1]
         output, state, gates = self.core(features, state[: len(self.core.state_sizes)], noise_t)
         prediction = observation + scale * self.post(output)
-        recent = (observation, prediction, action)[: len(self.recent_sizes)]
-        return Prediction(prediction, (*state, *recent), gates)
+        last = (observation, prediction, action)[: self.last_parts]
+        return Prediction(prediction, (*state, *last, *earlier), gates)
 
     def latents(self, state: State) -> Tensor:
         """The part of a state that a figure shows. Shape: [B, H]."""

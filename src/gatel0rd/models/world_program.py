@@ -46,8 +46,9 @@ class WorldProgramBuilder(ProgramBuilder):
             else:
                 latents = self.prologue.value(cell.latent_size)
             states += cell.state_program(self.prologue, latents)
-        recent = [inputs[1], inputs[1], inputs[0]][: len(self.model.recent_sizes)]
-        return [*states, *recent, inputs[1]]
+        last = [inputs[1], inputs[1], inputs[0]][: self.model.last_parts]
+        earlier = [self.prologue.value(size) for size in self.model.recent_sizes[self.model.last_parts :]]
+        return [*states, *last, *earlier, inputs[1]]
 
     def start_from_states(self) -> list[Value]:
         """States and first observation as initial tensors."""
@@ -66,16 +67,20 @@ class WorldProgramBuilder(ProgramBuilder):
         *state, predicted = self.enter(start)
         fed = predicted if real is None else real if feed is None else self.select(feed, real, predicted)
         features = self.mlp(model.pre, [action, fed])
+        seen: list[Value] = []
         if model.recent_sizes:
             state, recent = state[: len(model.core.state_sizes)], state[len(model.core.state_sizes) :]
-            changes = [self._in_units(self.axpy(fed, value, -1.0)) for value in recent[:2]]
-            features = self.concatenate([features, *changes, *recent[2:]])
+            last, earlier = recent[: model.last_parts], recent[model.last_parts :]
+            changes = [self._in_units(self.axpy(fed, value, -1.0)) for value in last[:2]]
+            seen = [self.concatenate([*changes, *last[2:]]), *earlier]
+            features = self.concatenate([features, *seen])
         step = model.core.program(self, features, tuple(state), noise)
         if step is None:
             return None
         prediction = self.axpy(fed, self.mlp(model.post, [step.output]), self.config.residual_scale)
         if model.recent_sizes:
-            step = step._replace(state=(*step.state, *(fed, prediction, action)[: len(model.recent_sizes)]))
+            last = [fed, prediction, action][: model.last_parts]
+            step = step._replace(state=(*step.state, *last, *seen[:-1]))
         self.leave([*step.state, prediction])
         return step, prediction
 

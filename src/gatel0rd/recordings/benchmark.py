@@ -33,6 +33,7 @@ from gatel0rd.worlds.data import obtain
 TOLERANCE, SEQUENCES = 3, 200
 ROUNDS = FitConfig().rounds
 THRESHOLDS = 40
+AS_IN_THE_PAPER = "GateL0RD, as in the paper"
 PENALTIES = tuple(np.geomspace(0.01, 1000, 21).tolist())
 Cuts = list[Times]
 
@@ -152,7 +153,7 @@ def compare(
     on_method("GateL0RD")
     _, _, gates = run_model(load_model(places["gatel0rd"] / "model.safetensors"), data, rows)
     cuts = gate_cuts([gates[row] for row in range(half, len(rows))])
-    outcomes.append(("GateL0RD, as in the paper", agreement(cuts, true[half:], length, TOLERANCE), None))
+    outcomes.append((AS_IN_THE_PAPER, agreement(cuts, true[half:], length, TOLERANCE), None))
     if fitted is not None:
         judged = from_arrays(list(data.observations[rows[half:]]), list(data.actions[rows[half:]]))
         found = segment(fitted, judged)

@@ -23,6 +23,8 @@ class FitConfig:
         events: events per sequence (of mean length) that are held instead: steps at which a gate opens after all
             were closed.
         sparsity_weight: λ throughout.
+        transitions: how many of the last transitions the memory sees while following; None: found by short trainings
+            (:mod:`gatel0rd.recordings.pilots`).
         rounds: largest number of rounds, of :attr:`round_updates` gradient steps each.
         minutes: time that training may take; with less time than it would need there are fewer rounds.
         patience: rounds without improvement after which training ends, once scheduled sampling has settled.
@@ -39,9 +41,10 @@ class FitConfig:
     gate_rate: float | None = None
     events: float | None = None
     sparsity_weight: float | None = None
+    transitions: int | None = None
     learning_rate: float = 0.005
     batch_size: int = 128
-    rounds: int = 120
+    rounds: int = 200
     minutes: float | None = None
     round_updates: int = 50
     patience: int = 80
@@ -65,6 +68,8 @@ class FitConfig:
         for name in ("hidden_size", "features", "layers", "rounds", "round_updates", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+        if self.transitions is not None and self.transitions < 1:
+            raise ValueError(f"transitions is {self.transitions}; expected at least 1")
         if self.window < 2:
             raise ValueError(f"window is {self.window}; expected at least 2 steps")
 

@@ -29,3 +29,7 @@ class BaseEstimator:
 
 class ClusterMixin:
     """Nothing more."""
+
+
+class TransformerMixin:
+    """Nothing more."""

@@ -76,7 +76,7 @@ def run_family_benchmark(
     seeds: Sequence[int] = (0,),
     sequences: int = 60,
     steps: int = 100,
-    rounds: int = 120,
+    rounds: int = 200,
     on_family: Callable[[str], None] = lambda name: None,
 ) -> Table:
     """Judge all families, and write ``families.json`` and ``families.md``."""

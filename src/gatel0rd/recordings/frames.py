@@ -65,6 +65,7 @@ def read_sequences(X: Sequences, actions: Sequences | None = None) -> GivenSeque
     """
     if is_frame(X):
         return _read_table(X, actions)
+    X = as_array(X)
     if isinstance(X, Sequence) and len(X) and all(is_frame(entry) for entry in X):
         given = [_read_table(entry, None if actions is None else actions) for entry in X]
         acted = [entry.recordings.actions for entry in given]
@@ -80,6 +81,27 @@ def read_sequences(X: Sequences, actions: Sequences | None = None) -> GivenSeque
         recordings = from_arrays([X], None if actions is None else [np.asarray(actions)])
         return GivenSequences(recordings, ("0",), True)
     return GivenSequences(from_arrays(X, actions), tuple(map(str, range(len(X)))))
+
+
+def as_array(X: Any) -> Any:
+    """What can become an array as one; lists of sequences, and arrays of them, stay as they are."""
+    if type(X).__module__.startswith("scipy.sparse"):
+        raise TypeError("sparse data was given, which is not supported; expected a dense array, such as X.toarray()")
+    if hasattr(X, "__array__") and not isinstance(X, np.ndarray):
+        X = np.asarray(X)
+    if not isinstance(X, np.ndarray):
+        return X
+    if np.iscomplexobj(X):
+        raise ValueError(
+            "Complex data not supported; expected real numbers, such as real and imaginary parts as columns"
+        )
+    if X.dtype == object and X.ndim == 2:
+        X = X.astype(np.float64)
+    if X.ndim == 2 and X.shape[1] == 0:
+        raise RecordingError(
+            f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required: there is nothing to predict"
+        )
+    return X
 
 
 def _read_table(table: Any, actions: Any) -> GivenSequences:

@@ -2,7 +2,8 @@
 
 - Seven series of the Turing Change Point Dataset with the boundaries that five people each drew (``river``). Its files
   are read without importing it, which needs a newer Python than this package does.
-- Watch recordings of seven exercises (``seglearn``), a subject's exercises joined.
+- Watch recordings of seven exercises (``seglearn``), a subject's exercises joined; split by subject: what can be
+  learned is learned from some subjects, and others are judged.
 - Sequences of several classes (``aeon``), joined class by class.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import ast
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ Array = NDArray[np.float32]
 WATCH_EVERY = 5
 """Of the watch's 50 rows per second, one in so many is used."""
 SUBJECTS = 4
-"""Of the ten that wore the watch: the first ones, so that the benchmark takes minutes."""
+"""Of the ten that wore the watch, the first ones are judged, and as many others are learned from."""
 WATCH_STEPS, JOINED_STEPS = 150, 150
 """Steps of an exercise, or about the steps of a class, between two boundaries."""
 CLASSES = ("GunPoint", "ArrowHead", "ItalyPowerDemand", "OSULeaf")
@@ -31,12 +32,17 @@ CLASSES = ("GunPoint", "ArrowHead", "ItalyPowerDemand", "OSULeaf")
 
 @dataclass(frozen=True)
 class PublicSeries:
-    """One sequence and the boundaries that each annotator drew."""
+    """One sequence and the boundaries that each annotator drew.
+
+    Attributes:
+        training: the sequences that methods which learn are fitted to; none: to this one, without its boundaries.
+    """
 
     group: str
     name: str
     observations: Array
     annotations: tuple[tuple[int, ...], ...]
+    training: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,12 +116,16 @@ def watch_series(seed: int = 0) -> Iterator[PublicSeries]:
 
     data: dict[str, Any] = load_watch()
     rng = np.random.default_rng(seed)
-    for subject in np.unique(data["subject"])[:SUBJECTS]:
+    joined = []
+    for subject in np.unique(data["subject"])[: 2 * SUBJECTS]:
         chosen = rng.permutation(np.flatnonzero(data["subject"] == subject))
         kinds = np.asarray(data["y"])[chosen]
         chosen = chosen[[0, *(np.flatnonzero(np.diff(kinds)) + 1)]]  # neighbours differ
         parts = [np.asarray(data["X"][index])[::WATCH_EVERY][:WATCH_STEPS] for index in chosen]
-        yield join_parts("seglearn", f"subject {subject}", parts)
+        joined.append(join_parts("seglearn", f"subject {subject}", parts))
+    training = tuple(series.observations for series in joined[SUBJECTS:])
+    for series in joined[:SUBJECTS]:
+        yield replace(series, training=training)
 
 
 def class_series(seed: int = 0) -> Iterator[PublicSeries]:

@@ -27,6 +27,7 @@ PENALTIES = tuple(np.geomspace(0.1, 100, 7).tolist())
 ROUNDS = 20
 Cuts = Sequence[int]
 Method = Callable[[Array], Cuts]
+"""Cuts one series, and learns nothing from others."""
 
 
 @dataclass(frozen=True)
@@ -62,28 +63,37 @@ def standardize(rows: Array) -> np.ndarray[Any, np.dtype[np.float64]]:
     return scaled
 
 
-def by_changes(rows: Array) -> Cuts:
+def fit_changes(sequences: Sequence[Array]) -> Method:
     """Our change detector alone."""
-    found: list[int] = EventSegmenter(method="changes").fit_predict([rows])[0].tolist()
-    return found
+    segmenter = EventSegmenter(method="changes").fit(list(sequences))
+    return lambda rows: read_cuts(segmenter, rows)
 
 
-def by_default(rows: Array) -> Cuts:
+def fit_default(sequences: Sequence[Array]) -> Method:
     """Our segmenter with a network, fewer rounds than its default."""
-    found: list[int] = EventSegmenter(rounds=ROUNDS).fit_predict([rows])[0].tolist()
+    segmenter = EventSegmenter(rounds=ROUNDS).fit(list(sequences))
+    return lambda rows: read_cuts(segmenter, rows)
+
+
+def read_cuts(segmenter: EventSegmenter, rows: Array) -> Cuts:
+    """The boundaries that a segmenter finds in one series."""
+    found: list[int] = segmenter.predict([rows])[0].tolist()
     return found
 
 
-def by_surprise(rows: Array) -> Cuts:
+def fit_surprise(sequences: Sequence[Array]) -> Method:
     """Peaks of a GRU's error that are three standard deviations above its mean."""
-    segmenter = EventSegmenter(cell="gru", rounds=ROUNDS).fit([rows])
-    model = segmenter.model_
+    model = EventSegmenter(cell="gru", rounds=ROUNDS).fit(list(sequences)).model_
     assert model is not None
-    scaling = model.observation_scaling
-    predicted = scaling.transform(model.run(rows).predictions)
-    errors = np.square(predicted - scaling.transform(rows[1:])).sum(axis=1)
-    found: list[int] = keep_apart(peaks(errors, float(errors.mean() + 3 * errors.std())) + 1, MARGIN).tolist()
-    return found
+
+    def cut(rows: Array) -> Cuts:
+        scaling = model.observation_scaling
+        predicted = scaling.transform(model.run(rows).predictions)
+        errors = np.square(predicted - scaling.transform(rows[1:])).sum(axis=1)
+        found: list[int] = keep_apart(peaks(errors, float(errors.mean() + 3 * errors.std())) + 1, MARGIN).tolist()
+        return found
+
+    return cut
 
 
 def by_ruptures(kind: str, factor: float = 1.0) -> Method:
@@ -132,10 +142,13 @@ def evenly(rows: Array) -> Cuts:
     return [len(rows) * part // 5 for part in range(1, 5)]
 
 
+LEARNERS: dict[str, Callable[[Sequence[Array]], Method]] = {
+    "gatel0rd, changes": fit_changes,
+    f"gatel0rd, default ({ROUNDS} rounds)": fit_default,
+    "GRU, surprise": fit_surprise,
+}
+"""Methods that are fitted to sequences first, without their boundaries."""
 METHODS: dict[str, Method] = {
-    "gatel0rd, changes": by_changes,
-    f"gatel0rd, default ({ROUNDS} rounds)": by_default,
-    "GRU, surprise": by_surprise,
     "ClaSP (claspy)": by_clasp,
     "PELT (ruptures)": by_ruptures("pelt"),
     "BinSeg (ruptures)": by_ruptures("binseg"),
@@ -149,10 +162,17 @@ ORACLES = {"PELT (ruptures)": "pelt", "BinSeg (ruptures)": "binseg"}
 def compare(series: Iterable[PublicSeries], on_method: Callable[[str], None] = lambda name: None) -> list[PublicScore]:
     """All methods on all series."""
     scores = []
+    fitted: dict[str, tuple[tuple[Array, ...], Method]] = {}  # by name, with what it was fitted to
     for entry in series:
-        for name, method in METHODS.items():
+        for name in (*LEARNERS, *METHODS):
             on_method(f"{entry.group}, {entry.name}: {name}")
-            found = list(method(entry.observations))
+            if name in LEARNERS:
+                training = entry.training or (entry.observations,)
+                if name not in fitted or fitted[name][0] is not training:
+                    fitted[name] = (training, LEARNERS[name](training))
+                found = list(fitted[name][1](entry.observations))
+            else:
+                found = list(METHODS[name](entry.observations))
             best: tuple[float, float] | tuple[None, None] = (None, None)
             if name in ORACLES:
                 tried = [score(entry, by_ruptures(ORACLES[name], factor)(entry.observations)) for factor in PENALTIES]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from gatel0rd.recordings.recordings import Recordings
 NOISY_RUNS = 16
 """Runs with gate noise that vote on each event."""
 GATE_COLUMNS = ["sequence", "time", "duration", "dimensions", "strengths"]
+CHANGE_COLUMNS = ["sequence", "time", "probability", "label", "variables"]
 SAME_MEMORY = 0.25
 """Segments whose memories differ by less in every dimension (which reach from -1 to 1) have the same label."""
 
@@ -42,6 +44,8 @@ class Segmentation:
         method: what found the boundaries.
         probabilities: of each boundary: that the segments around it differ, or the share of runs with gate noise in
             which a gate opens there, too.
+        votes: of each boundary, the share of fits with other seeds (and this one) that find it, too; none if there is
+            one fit.
         variables: of each boundary, how much each observed variable has to do with it, as shares.
         labels: of each segment; equal ones have equal labels, also in other sequences.
     """
@@ -53,6 +57,7 @@ class Segmentation:
     first: int = 0
     method: MethodName = "gates"
     probabilities: tuple[float, ...] = ()
+    votes: tuple[float, ...] = ()
     variables: tuple[dict[str, float], ...] = ()
     labels: tuple[int, ...] = ()
 
@@ -75,7 +80,12 @@ def read_choice(fitted: FittedModel) -> MethodChoice | None:
 
 
 def segment(
-    fitted: FittedModel, recordings: Recordings, *, apart: int = APART, method: MethodName | None = None
+    fitted: FittedModel,
+    recordings: Recordings,
+    *,
+    apart: int = APART,
+    method: MethodName | None = None,
+    voters: Sequence[FittedModel] = (),
 ) -> list[Segmentation]:
     """Boundaries of every sequence, by the method that the fit chose.
 
@@ -85,6 +95,7 @@ def segment(
     Args:
         apart: boundaries less than this many steps after another belong to it.
         method: another method than the fit's.
+        voters: fits of the same recordings with other seeds, which vote on each boundary.
     """
     choice = read_choice(fitted)
     has_gates = bool(fitted.model.core.noise_size)
@@ -93,10 +104,28 @@ def segment(
         raise NoGatesError(f"the model's cell is {fitted.cell}, which has no gates; fit one with --cell gatel0rd")
     recordings = recordings.select_columns(fitted.observation_names, fitted.action_names, "the model")
     if chosen == "gates":
-        return segment_by_gates(fitted, recordings, apart=apart)
-    if choice is None:
+        found = segment_by_gates(fitted, recordings, apart=apart)
+    elif choice is None:
         raise ValueError("the model was not fitted by `gatel0rd fit`, which learns to find changes; use its gates")
-    return segment_by_changes(choice.detector, recordings, apart=apart)
+    else:
+        found = segment_by_changes(choice.detector, recordings, apart=apart)
+    return count_votes(found, [segment(voter, recordings, apart=apart, method=chosen) for voter in voters], apart)
+
+
+def count_votes(
+    found: list[Segmentation], others: Sequence[Sequence[Segmentation]], apart: int = APART
+) -> list[Segmentation]:
+    """The same with the share of segmentations, this one included, that have a boundary less than ``apart`` away."""
+    if not others:
+        return found
+
+    def share(place: int, cut: int) -> float:
+        agree = [any(abs(time - cut) < apart for time in other[place].boundaries) for other in others]
+        return (1 + sum(agree)) / (1 + len(others))
+
+    return [
+        replace(entry, votes=tuple(share(place, cut) for cut in entry.boundaries)) for place, entry in enumerate(found)
+    ]
 
 
 def segment_by_changes(detector: ChangeDetector, recordings: Recordings, *, apart: int = APART) -> list[Segmentation]:
@@ -117,6 +146,7 @@ def segment_by_changes(detector: ChangeDetector, recordings: Recordings, *, apar
             recordings.origins[index][1],
             "changes",
             tuple(change.probability for change in own),
+            (),
             tuple(as_shares(names, change.variables) for change in own),
             tuple(labels[index]),
         )
@@ -150,6 +180,7 @@ def segment_by_gates(fitted: FittedModel, recordings: Recordings, *, apart: int 
                 recordings.origins[index][1],
                 "gates",
                 vote(fitted, observations, actions, cuts),
+                (),
                 tuple(explain_event(fitted, observations, actions, trajectory.latents, int(cut)) for cut in cuts),
                 tuple(label_memory(trajectory.latents[max(0, end)], kinds) for end in ends),
             )
@@ -223,56 +254,49 @@ def write_events(found: Sequence[Segmentation], path: Path, recordings: Recordin
     Of gates: sequence, time, duration (steps until all gates are closed again), dimensions of the latent state whose
     gates open, and their strengths (how far each gate opens at most); the last two are lists, separated by spaces.
     Of changes: sequence, time, probability, the label of the segment that begins, and the observed variables that
-    change, with their shares. Times are steps of the recording, counted from 0, also where gaps in it cut a sequence
-    into pieces.
+    change, with their shares. Where several fits voted, the share of fits that find the boundary follows as ``votes``,
+    with gates after the share of noisy passes in which it opens (``probability``); a gate that opens again soon has
+    those of the boundary that it belongs to. Times are steps of the recording, counted from 0, also where gaps in it
+    cut a sequence into pieces.
 
     Args:
         recordings: what was segmented; if it has time stamps, those of events are written in a last column.
     """
     stamps = [None] * len(found) if recordings is None else list_stamps(recordings)
     if path.suffix == ".json":
-        content = [
-            {
-                "sequence": entry.name,
-                "length": entry.length,
-                "method": entry.method,
-                "events": [asdict(event) | {"time": event.time + entry.first} for event in entry.events],
-                "boundaries": [
-                    {"time": cut + entry.first, "probability": probability, "variables": variables}
-                    | ({} if own is None else {"stamp": own[cut]})
-                    for cut, probability, variables in zip(
-                        entry.boundaries, entry.probabilities, entry.variables, strict=True
-                    )
-                ],
-                "segments": [(first + entry.first, last + entry.first) for first, last in entry.segments],
-                "labels": list(entry.labels),
-            }
-            for entry, own in zip(found, stamps, strict=True)
-        ]
+        content = [describe_sequence(entry, own) for entry, own in zip(found, stamps, strict=True)]
         write_atomically(path, json.dumps(content, indent=1) + "\n")
         return
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    by_changes = bool(found) and found[0].method == "changes"
-    has_stamps = any(own is not None for own in stamps)
-    rows.writerow(
-        [
-            *(["sequence", "time", "probability", "label", "variables"] if by_changes else GATE_COLUMNS),
-            *(["stamp"] if has_stamps else []),
-        ]
-    )
+    by_changes, voted = bool(found) and found[0].method == "changes", any(entry.votes for entry in found)
+    columns, extra = (CHANGE_COLUMNS, ["votes"]) if by_changes else (GATE_COLUMNS, ["probability", "votes"])
+    stamped = any(own is not None for own in stamps)
+    rows.writerow([*columns, *(extra if voted else []), *(["stamp"] if stamped else [])])
     for entry, own in zip(found, stamps, strict=True):
-        for number, cut in enumerate(entry.boundaries if by_changes else ()):
-            shares = sorted(entry.variables[number].items(), key=lambda item: -item[1])
-            named = " ".join(f"{name}={share:.2f}" for name, share in shares if share >= 0.05)
-            fields = [f"{entry.probabilities[number]:.4g}", entry.labels[number + 1], named]
-            rows.writerow([entry.name, cut + entry.first, *fields, *([] if own is None else [own[cut]])])
-        for event in entry.events:
-            strengths = " ".join(f"{strength:.6g}" for strength in event.strengths)
-            dimensions = " ".join(map(str, event.dimensions))
-            fields = [event.duration, dimensions, strengths]
-            rows.writerow([entry.name, event.time + entry.first, *fields, *([] if own is None else [own[event.time]])])
+        times = entry.boundaries if by_changes else [event.time for event in entry.events]
+        listed = list_changes(entry, voted) if by_changes else list_events(entry, voted)
+        rows.writerows([*row, *([] if own is None else [own[time]])] for row, time in zip(listed, times, strict=True))
     write_atomically(path, text.getvalue())
+
+
+def describe_sequence(entry: Segmentation, stamps: list[str] | None) -> dict[str, Any]:
+    """All about a sequence, as plain data."""
+    boundaries = zip(entry.boundaries, entry.probabilities, entry.variables, strict=True)
+    return {
+        "sequence": entry.name,
+        "length": entry.length,
+        "method": entry.method,
+        "events": [asdict(event) | {"time": event.time + entry.first} for event in entry.events],
+        "boundaries": [
+            {"time": cut + entry.first, "probability": probability, "variables": variables}
+            | ({"votes": entry.votes[number]} if entry.votes else {})
+            | ({} if stamps is None else {"stamp": stamps[cut]})
+            for number, (cut, probability, variables) in enumerate(boundaries)
+        ],
+        "segments": [(first + entry.first, last + entry.first) for first, last in entry.segments],
+        "labels": list(entry.labels),
+    }
 
 
 def list_stamps(recordings: Recordings) -> list[list[str] | None]:
@@ -283,3 +307,26 @@ def list_stamps(recordings: Recordings) -> list[list[str] | None]:
     texts = [f"{time:.12g}" for time in times.tolist()] if times.dtype.kind != "M" else times.astype(str).tolist()
     texts = [text.removesuffix(".000000") for text in texts]
     return [texts[start : start + length] for start, length in zip(recordings.starts, recordings.lengths, strict=True)]
+
+
+def list_changes(entry: Segmentation, voted: bool) -> Iterator[list[str]]:
+    """A row of the CSV file per boundary."""
+    for number, cut in enumerate(entry.boundaries):
+        shares = sorted(entry.variables[number].items(), key=lambda item: -item[1])
+        named = " ".join(f"{name}={share:.2f}" for name, share in shares if share >= 0.05)
+        row = [entry.name, str(cut + entry.first), f"{entry.probabilities[number]:.4g}"]
+        row += [str(entry.labels[number + 1]), named]
+        yield [*row, f"{entry.votes[number]:.4g}"] if voted else row
+
+
+def list_events(entry: Segmentation, voted: bool) -> Iterator[list[str]]:
+    """A row of the CSV file per event of the gates."""
+    for event in entry.events:
+        strengths = " ".join(f"{strength:.6g}" for strength in event.strengths)
+        dimensions = " ".join(map(str, event.dimensions))
+        row = [entry.name, str(event.time + entry.first), str(event.duration), dimensions, strengths]
+        if voted:
+            number = sum(cut <= event.time for cut in entry.boundaries) - 1  # of the boundary that it belongs to
+            shares = (entry.probabilities[number], entry.votes[number]) if number >= 0 else ()
+            row += [f"{share:.4g}" for share in shares] or ["", ""]
+        yield row

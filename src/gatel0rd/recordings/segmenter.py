@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.models.events import APART
+from gatel0rd.models.events import APART, agreement
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.nn.config import CellName
+from gatel0rd.recordings.changes import CONDITION
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.detector import ChangeDetector, OnlineChanges
 from gatel0rd.recordings.frames import Sequences, read_sequences
 from gatel0rd.recordings.method import MethodName
 from gatel0rd.recordings.online import OnlineGates
 from gatel0rd.recordings.recordings import Recordings
-from gatel0rd.recordings.segmentation import Segmentation, read_choice, segment, segment_by_changes
+from gatel0rd.recordings.segmentation import Segmentation, count_votes, read_choice, segment, segment_by_changes
+from gatel0rd.recordings.windows import split
 
 if TYPE_CHECKING:
     import pandas
@@ -33,14 +35,19 @@ if TYPE_CHECKING:
 
     class ClusterMixin: ...
 
+    class TransformerMixin: ...
+
 else:
     try:
-        from sklearn.base import BaseEstimator, ClusterMixin
+        from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
     except ImportError:
-        from gatel0rd.recordings.estimator import BaseEstimator, ClusterMixin
+        from gatel0rd.recordings.estimator import BaseEstimator, ClusterMixin, TransformerMixin
+
+VOTING_SHARE = 0.2
+"""Share of the sequences that a voting detector does not see."""
 
 
-class EventSegmenter(ClusterMixin, BaseEstimator):
+class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
     """Learns to predict sequences, and cuts them where something happens.
 
     By default nothing has to be known about the number of events; see :mod:`gatel0rd.recordings.method` for how the
@@ -52,6 +59,8 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         events: events per sequence, where they are known.
         gate_rate: share of gates that should be open, in place of ``events``.
         apart: boundaries less than this many steps after another belong to it.
+        votes: how many fits with different seeds vote on each boundary; see ``votes`` of
+            :class:`gatel0rd.recordings.segmentation.Segmentation`.
         cell, hidden_size, window, rounds, minutes, learning_rate, seed: see
             :class:`gatel0rd.recordings.config.FitConfig`.
         directory: where the fit is kept and can be resumed; a temporary one if not given.
@@ -74,10 +83,11 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         events: float | None = None,
         gate_rate: float | None = None,
         apart: int = APART,
+        votes: int = 1,
         cell: CellName = "gatel0rd",
         hidden_size: int = 8,
         window: int = 50,
-        rounds: int = 120,
+        rounds: int = 200,
         minutes: float | None = None,
         learning_rate: float = 0.005,
         seed: int = 0,
@@ -85,7 +95,7 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
     ) -> None:
         self.method, self.events, self.gate_rate, self.apart, self.cell = method, events, gate_rate, apart, cell
         self.hidden_size, self.window, self.rounds, self.minutes = hidden_size, window, rounds, minutes
-        self.learning_rate, self.seed, self.directory = learning_rate, seed, directory
+        self.learning_rate, self.seed, self.directory, self.votes = learning_rate, seed, directory, votes
 
     def fit(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> EventSegmenter:
         """Fit to sequences: a list of arrays [T, columns], one array [N, T, columns], or a pandas table.
@@ -102,18 +112,21 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         return self
 
     def _learn(self, recordings: Recordings) -> None:
-        from gatel0rd.recordings.fit import fit
+        from gatel0rd.recordings.fit import fit, load_voters
 
+        self.voters_: list[FittedModel] = []
+        self.voting_detectors_: list[ChangeDetector] = []
         if self.method == "changes":
             self.model_, self.detector_, self.method_ = None, ChangeDetector.learn(recordings), "changes"
+            parts = [split(recordings, VOTING_SHARE, self.seed + number)[0] for number in range(1, self.votes)]
+            self.voting_detectors_ = [ChangeDetector.learn(part) for part in parts]
             return
         known = {entry.name for entry in fields(FitConfig)}
         config = FitConfig(**{name: value for name, value in self.get_params().items() if name in known})
-        if self.directory is not None:
-            self.model_ = fit(recordings, config, Path(self.directory))
-        else:
-            with tempfile.TemporaryDirectory() as place:
-                self.model_ = fit(recordings, config, Path(place))
+        with tempfile.TemporaryDirectory() as temporary:
+            place = Path(temporary if self.directory is None else self.directory)
+            self.model_ = fit(recordings, config, place, seeds=self.votes)
+            self.voters_ = load_voters(place)
         choice = read_choice(self.model_)
         assert choice is not None
         self.detector_, self.method_ = choice.detector, self.method or choice.method
@@ -130,15 +143,23 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
         columns = self._columns()
         if len(recordings.observation_names) != columns:
             found = len(recordings.observation_names)
-            raise ValueError(f"the sequences have {found} columns; the model was fitted to {columns}")
+            raise ValueError(
+                f"X has {found} features, but {type(self).__name__} is expecting {columns} features as input: "
+                f"the sequences have {found} columns; the model was fitted to {columns}"
+            )
         if recordings.names != given.expected_names:
             raise ValueError(
                 "some sequences are too short or have long gaps, and would be left out or split: there would not be "
                 "one answer for each; leave them out or fill them in first"
             )
         if self.model_ is None:
-            return segment_by_changes(self.detector_, recordings, apart=self.apart)
-        return segment(self.model_, recordings, apart=self.apart, method=self._method())
+            cut, *others = [
+                segment_by_changes(detector, recordings, apart=self.apart)
+                for detector in (self.detector_, *self.voting_detectors_)
+            ]
+            return count_votes(cut, others, self.apart)
+        voters = getattr(self, "voters_", [])
+        return segment(self.model_, recordings, apart=self.apart, method=self._method(), voters=voters)
 
     def predict(self, X: Sequences, *, actions: Sequences | None = None) -> Any:
         """The boundaries of every sequence: a list of arrays; of one table with time stamps, those stamps."""
@@ -165,6 +186,22 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
     def fit_transform(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> Any:
         """Fit, and label the rows of the same sequences."""
         return self.fit(X, actions=actions).labels_
+
+    def score(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> float:
+        """How well sequences are cut, or explained; larger is better.
+
+        With ``y``, the true boundaries of every sequence: F1 of :meth:`predict`, where boundaries match one to one if
+        they are less than ``apart`` steps apart. Without: nats per step that the change detector gives the sequences.
+        """
+        self._check_fitted()
+        given = read_sequences(X, actions)
+        recordings = given.recordings
+        if y is None:
+            steps = max(1, int(np.maximum(recordings.lengths - 1 - CONDITION, 0).sum()))
+            return self.detector_.measure_evidence(recordings) / steps
+        found = [entry.boundaries for entry in self.segment(X, actions=actions)]
+        true = [y] if given.single else list(y)
+        return agreement(found, true, int(recordings.lengths.max()), self.apart - 1).f1
 
     def begin(self) -> OnlineChanges | OnlineGates:
         """Begin a sequence whose rows come one by one, for :meth:`update` or to keep several apart."""
@@ -199,11 +236,18 @@ class EventSegmenter(ClusterMixin, BaseEstimator):
                         "sequence": entry.name,
                         "time": time,
                         "probability": entry.probabilities[number] if entry.probabilities else np.nan,
+                        **({"votes": entry.votes[number]} if entry.votes else {}),
                         "label": entry.labels[number + 1] if entry.labels else -1,
                         **{f"changed: {name}": share for name, share in changed.items()},
                     }
                 )
         return pandas.DataFrame(rows)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn should know: gaps in sequences are filled in or cut out."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _method(self) -> MethodName:
         return self.method or (self.method_ if hasattr(self, "method_") else "gates")

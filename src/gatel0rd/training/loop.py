@@ -1,6 +1,6 @@
 """The one resumable training loop: metrics line by line, checkpoints, and a history that survives a power cut.
 
-World models (:class:`~gatel0rd.training.trainer.Trainer`), recordings (:class:`~gatel0rd.recordings.fit.Fitter`) and
+World models (:class:`~gatel0rd.training.trainer.Trainer`), recordings (:class:`~gatel0rd.recordings.fitter.Fitter`) and
 agents (:class:`~gatel0rd.training.ppo.AgentTrainer`) plug into it. All randomness of a unit of training follows from
 (seed, number of the unit), so that a checkpoint needs no generator state and a resumed run ends bit-identical to one
 that was never interrupted.
