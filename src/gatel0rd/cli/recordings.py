@@ -116,14 +116,14 @@ def fit(
     recordings = read_recordings(data, layout)
     notes = [f"note: {note}" for note in note_alignment(recordings)]
     print_lines([*recordings.preview(), *notes, *describe_columns(recordings)])
-    first, began = 1, monotonic()
+    first, began = 0, 0.0
     with show_progress() as progress:
         task = progress.add_task("fitting", total=rounds)
 
         def on_round(metrics: dict[str, Any]) -> None:
             nonlocal first, began
             done, total = metrics["round"], metrics["rounds"]  # with --minutes there may be fewer rounds
-            if done <= first:  # of the next seed's model
+            if not first or done <= first:  # since it was resumed, or of the next seed's model
                 first, began = done, monotonic()
             text = describe_round(metrics)
             progress.update(task, completed=done, total=total, description=text)
