@@ -74,6 +74,15 @@ class FittedModel:
         observation_names, action_names: columns, in the model's order.
         observation_scaling, action_scaling: learned on the training part.
         info: how it was fitted, as plain data.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.models.fitted import wrap_model
+        >>> model = WorldModel(WorldModelConfig(observation_size=1, action_size=1))
+        >>> fitted = wrap_model(model, observation_names=["level"], action_names=["valve"])
+        >>> fitted.observation_names, fitted.cell
+        (('level',), 'gatel0rd')
     """
 
     model: WorldModel

@@ -24,6 +24,14 @@ class Recordings:
         layout: how the data was laid out where it was read from; other data for the same model is read alike.
 
     Shape: observations [S, O], actions [S, A] float32; lengths [N] add up to S.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd.recordings import from_arrays
+        >>> sequences = [np.random.rand(20, 2), np.random.rand(30, 2)]
+        >>> recordings = from_arrays(sequences, observation_names=["level", "flow"])
+        >>> len(recordings), recordings.lengths.tolist()
+        (2, [20, 30])
     """
 
     observation_names: tuple[str, ...]
