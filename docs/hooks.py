@@ -17,9 +17,13 @@ from markdown.extensions import Extension
 from markdown.inlinepatterns import InlineProcessor
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
+from mkdocs.structure.pages import Page
 
 INLINE = r"(?<![\\$\w])\$(?=[^\s$])([^$\n]*[^\s$\\])\$(?![\w$])"
 """A formula in a line: no blank inside the dollar signs, no letter or digit outside, so that prices stay prices."""
+
+ELSEWHERE = {"results/README.md": "results/report.md"}
+"""Files of the repository, and the pages of the site that hold the same."""
 
 
 class InlineFormula(InlineProcessor):
@@ -39,8 +43,8 @@ class Formulas(Extension):
 
 
 def format_formula(source: str, *_: Any, **__: Any) -> str:
-    """A block of code named ``math`` as MathML, a line for each of its lines."""
-    lines = [convert(line.strip(), display="block") for line in source.splitlines() if line.strip()]
+    """A block of code named ``math`` as MathML; its lines end with two backslashes, but for the last."""
+    lines = [convert(line.strip().replace("⊙", r"\odot "), display="block") for line in source.split("\\\\\n")]
     return '<div class="formula">' + "".join(lines) + "</div>"
 
 
@@ -50,6 +54,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     fences = config.mdx_configs.setdefault("pymdownx.superfences", {})
     fences["custom_fences"] = [{"name": "math", "class": "formula", "format": format_formula}]
     return config
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Lead links to files outside of the documentation, as GitHub shows them, to the pages that hold the same here."""
+    up = "../" * page.file.src_uri.count("/")
+    for outside, inside in ELSEWHERE.items():
+        markdown = markdown.replace(f"](../{up}{outside})", f"]({up}{inside})")
+    return markdown
 
 
 def link_name(match: re.Match[str], home: str) -> str:
@@ -63,8 +75,8 @@ def link_name(match: re.Match[str], home: str) -> str:
 def to_markdown(text: str, home: str) -> str:
     """A docstring in PyTorch's dialect, as Markdown; short names in it belong to the module ``home``."""
     text = re.sub(
-        r"^\.\. math::\n((?:[ ]+.*\n|\n)+)",
-        lambda match: "```math\n" + " ".join(match.group(1).split()).replace(r",\quad ", ",\n") + "\n```\n\n",
+        r"^\.\. math::([ ]+\S.*\n|\n(?:[ ]+.*\n|\n)+)",
+        lambda match: "```math\n" + " ".join(match.group(1).split()).replace(r",\quad ", ",\\\\\n") + "\n```\n\n",
         text,
         flags=re.MULTILINE,
     )

@@ -19,7 +19,9 @@ from gatel0rd.paper.report.make import make_report
 from gatel0rd.paper.schema import KINDS, parse_run
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", DOCS / "index.md", *sorted((DOCS / "guides").glob("*.md"))]
+TEXTS = [*PAGES, *sorted(DOCS.glob("*.md")), *sorted((DOCS / "api").glob("*.md"))]
 
 
 @pytest.mark.slow
@@ -60,15 +62,13 @@ def test_examples_run(page, tmp_path, monkeypatch):
     exec(compile("\n".join(blocks), str(page), "exec"), {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_pictures_exist(page):
     for link in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text()):
         assert (page.parent / link).exists(), link
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "docs" / "index.md", ROOT / "docs" / "deviations.md"], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_links_lead_to_committed_files(page):
     for link in re.findall(r"(?<!!)\[[^]]*\]\(([^)#]+)\)", page.read_text()):
         if not link.startswith("http"):
