@@ -28,7 +28,7 @@ COLORS = {
     "none": "#7f7f7f",
 }
 """Of cells, and of the agent without a memory."""
-MARKERS = {"gatel0rd": "o", "lstm": "s", "gru": "^", "elman": "D", "clockwork": "v", "none": "X"}
+MARKERS = {"gatel0rd": "o", "lstm": "s", "gru": "^", "elman": "v", "clockwork": "D", "none": "X"}
 """Of the same: what tells curves apart where there are no colours, as in print."""
 EXTRA_COLORS = ("#2f6fa7", "#6f9a3e", "#8569b0", "#b5772c", "#4d4d4d")
 STYLE: dict[Any, Any] = {
