@@ -97,6 +97,33 @@ def test_the_verdicts_in_the_readmes_are_those_of_the_records():
     assert generate["costs_table"]() in (ROOT / "docs" / "guides" / "cluster.md").read_text(), "run `make docs`"
 
 
+def test_the_tables_of_speed_are_those_of_the_measurements():
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    short, whole = generate["speed"](short=True), generate["speed"]()
+    assert short in (ROOT / "README.md").read_text(), "run `make docs`"
+    assert whole in (ROOT / "benchmarks" / "README.md").read_text(), "run `make docs`"
+    assert set(short.splitlines()) < set(whole.splitlines())
+    assert (
+        "compared with `nn.GRU`" in short and "while another process keeps a core busy" in short
+    )  # where we lose, too
+
+
+def test_the_readme_shows_the_headline_only_with_its_figure():
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    text = (ROOT / "README.md").read_text()
+    between = text.partition("<!-- headline -->")[2].partition("<!-- end of headline -->")[0].strip()
+    assert between == generate["headline"](), "run `make docs`"
+    assert bool(between) == (ROOT / "docs" / "images" / generate["HEADLINE"]).exists()
+
+
+def test_the_readme_installs_before_it_uses():
+    headings = re.findall(r"^## (.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Install"
+    assert "gatel0rd " not in "".join(
+        re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text().partition("## Install")[0], re.DOTALL)
+    )
+
+
 def test_the_paper_map_names_what_exists():
     text = (ROOT / "docs" / "paper_map.md").read_text()
     for experiment_id in experiments():
