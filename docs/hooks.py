@@ -42,10 +42,14 @@ class Formulas(Extension):
         md.inlinePatterns.register(InlineFormula(INLINE, md), "formula", 185)  # after code, before backslashes
 
 
+def to_mathml(line: str) -> str:
+    """A line of LaTeX as MathML; some signs are letters to the converter, and stand too close."""
+    return convert(line.strip().replace("⊙", r"\odot ").replace(r"\tanh ", r"\tanh \, "), display="block")
+
+
 def format_formula(source: str, *_: Any, **__: Any) -> str:
     """A block of code named ``math`` as MathML; its lines end with two backslashes, but for the last."""
-    lines = [convert(line.strip().replace("⊙", r"\odot "), display="block") for line in source.split("\\\\\n")]
-    return '<div class="formula">' + "".join(lines) + "</div>"
+    return '<div class="formula">' + "".join(map(to_mathml, source.split("\\\\\n"))) + "</div>"
 
 
 @event_priority(100)  # before mkdocstrings copies the list of extensions

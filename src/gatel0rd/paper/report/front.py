@@ -63,7 +63,7 @@ def describe_world(judged: Sequence[Judged]) -> str:
 def draw_board(judged: Sequence[Judged]) -> str:
     """The first screen: how many claims hold; per world a sentence, its decided figures with scale, then the others."""
     counts = "".join(
-        f"<div><b>{count}</b><span>{VERDICTS[verdict]}{dot(verdict)}</span></div>"
+        f"<div><b>{count}</b><span>{(SINGULAR if count == 1 else VERDICTS)[verdict]}{dot(verdict)}</span></div>"
         for verdict, count in count_verdicts(judged).items()
     )
     rows = ""
