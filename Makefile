@@ -99,9 +99,12 @@ sanitize: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/engine.py --seconds $(or $(SECONDS),600) --seed $$(date +%s)
 
+# figures and tables from the records, then the site; `make docs SERVE=1` also serves it at http://127.0.0.1:8000
+docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict
+	$(if $(SERVE),$(BIN)/mkdocs serve)
 
 clean:
 	rm -rf $(VENV) build dist site runs

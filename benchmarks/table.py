@@ -23,6 +23,8 @@ class Line:
     peer: str
     threads: int = 1
     show: Callable[[float], str] = "{:.3g}".format
+    in_short: bool = True
+    """Whether the README shows it, too."""
 
 
 def per_cent(ratio: float) -> str:
@@ -42,18 +44,28 @@ def lines() -> list[Line]:
         Line("training step: Billiard Ball / RRC / Shepherd, compared with the PyTorch loop", steps, "torch path"),
         Line("… with a jitted JAX `scan`", tuple(f"jax/{world}" for world in WORLDS), "JAX scan"),
         Line(
-            "share of SGEMM's rate inside the kernel", tuple(f"peak/{world}" for world in WORLDS), "SGEMM", 1, per_cent
+            "share of SGEMM's rate inside the kernel",
+            tuple(f"peak/{world}" for world in WORLDS),
+            "SGEMM",
+            1,
+            per_cent,
+            False,
         ),
         Line(f"layer, H = {sizes}, compared with `nn.GRU`", layer_names(HIDDEN_SIZES), "nn.GRU"),
         Line("… with `nn.LSTM`", layer_names(HIDDEN_SIZES), "nn.LSTM"),
-        Line(f"layer, H = {large}, compared with the PyTorch path", layer_names(LARGE_SIZES, "large"), "torch path"),
+        Line(
+            f"layer, H = {large}, compared with the PyTorch path",
+            layer_names(LARGE_SIZES, "large"),
+            "torch path",
+            in_short=False,
+        ),
         Line(
             "two threads compared with one: the steps", tuple(f"threads/{world}" for world in WORLDS), "one thread", 2
         ),
         Line("… while another process keeps a core busy", tuple(f"busy/{world}" for world in WORLDS), "one thread", 2),
         Line("control step of RRC, compared with the PyTorch path", ("planning/rrc-step",), "torch path"),
         Line("PPO with an LSTM, same EnvPool environments, with sb3-contrib", ppo, "sb3-contrib, envpool"),
-        Line("… with sb3-contrib's one LSTM for actor and critic", ppo, "sb3-contrib, one LSTM"),
+        Line("… with sb3-contrib's one LSTM for actor and critic", ppo, "sb3-contrib, one LSTM", in_short=False),
     ]
 
 
@@ -70,8 +82,8 @@ def cell(line: Line, rows: Sequence[Row], instruction_set: str) -> str:
     return " / ".join(map(find, line.names))
 
 
-def speed_table(folder: Path = CPUS) -> str:
-    """All processors that were measured, as Markdown."""
+def speed_table(folder: Path = CPUS, *, short: bool = False) -> str:
+    """All processors that were measured, as Markdown; ``short``: the lines that the README shows."""
     measured = [read_results(path) for path in sorted(folder.glob("*.json"))]
     columns = [
         (found, name)
@@ -82,6 +94,8 @@ def speed_table(folder: Path = CPUS) -> str:
     heads = [f"{found.machine['processor']}, {SET_NAMES[name]}" for found, name in columns if found.machine]
     table = [f"| times as fast, one thread, B = 128 | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
     for line in lines():
+        if short and not line.in_short:
+            continue
         cells = [cell(line, found.rows, name) for found, name in columns]
         if any(text.strip("– /") for text in cells):
             table.append(f"| {line.words} | {' | '.join(cells)} |")

@@ -38,17 +38,26 @@ PICTURES = (
     ("minigrid-zero-shot-doorkey", "quick-1500000-frames-tuned", 0),
 )
 """Experiment, profile with preset, and number of the view of each figure that README and guides show."""
+HEADLINE = "memory-length.png"
+"""The figure of how long networks remember, which the README shows once there are records of it."""
 
 
 def verdicts_in_short(judged: Sequence[Judged]) -> str:
-    """How many claims hold, and those that are decided."""
-    decided = [claim for claim in judged if claim.finding.verdict in ("holds", "does not hold")]
-    rows = [
-        f"| {claim.world}, {claim.artefacts} | {claim.words} | {claim.finding.verdict} | {claim.scale} |"
-        for claim in decided
-    ]
-    head = ["| where | the paper's claim | verdict | seeds and scale |", "| --- | --- | --- | --- |"]
-    return f"**{count_words(judged)}** Those that are decided:\n\n" + "\n".join(head + rows)
+    """How many claims of the paper hold, in one line."""
+    where = "[what holds, what does not, with which seeds and at which scale](results/README.md)"
+    return f"{count_words(judged)} Each with our numbers: {where}."
+
+
+def headline() -> str:
+    """The figure of how long networks remember, once there are records of it."""
+    if not (DOCS / "images" / HEADLINE).exists():
+        return ""
+    return (
+        "## How long is something remembered?\n\n"
+        f"![Right answers over the length of the sequences, for every cell](docs/images/{HEADLINE})\n\n"
+        "*Trained on 50 steps, asked up to a million steps later: mean and range over seeds "
+        "([records and numbers](results/README.md)).*"
+    )
 
 
 def numbers_markdown() -> str:
@@ -186,16 +195,17 @@ def gate_rate_table() -> str:
     return "\n".join(lines)
 
 
-def speed() -> str:
+def speed(*, short: bool = False) -> str:
     """The benchmark's ratios, from the files in benchmarks/cpus."""
     sys.path.insert(0, str(DOCS.parent))
     from benchmarks.table import speed_table
 
-    return speed_table()
+    return speed_table(short=short)
 
 
 def main() -> None:
-    fill(DOCS.parent / "README.md", "speed", speed())
+    fill(DOCS.parent / "README.md", "speed", speed(short=True))
+    fill(DOCS.parent / "benchmarks" / "README.md", "speed", speed())
     fill(DOCS / "guides" / "own-data.md", "segmentation", segmentation_table())
     fill(DOCS / "guides" / "own-data.md", "families", families_table())
     fill(DOCS / "guides" / "own-data.md", "worlds", worlds_table())
@@ -217,6 +227,9 @@ def main() -> None:
     for experiment, profile, view in PICTURES:
         picture = report / "figures" / f"{experiment}-{profile}-{view}.png"
         shutil.copy(picture, DOCS / "images" / f"{experiment}.png")
+    for picture in sorted((report / "figures").glob("memory-length-*-0.png")):  # the last one is at the largest scale
+        shutil.copy(picture, DOCS / "images" / HEADLINE)
+    fill(DOCS.parent / "README.md", "headline", headline())
 
 
 if __name__ == "__main__":

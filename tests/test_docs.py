@@ -19,7 +19,9 @@ from gatel0rd.paper.report.make import make_report
 from gatel0rd.paper.schema import KINDS, parse_run
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", DOCS / "index.md", *sorted((DOCS / "guides").glob("*.md"))]
+TEXTS = [*PAGES, *sorted(DOCS.glob("*.md")), *sorted((DOCS / "api").glob("*.md"))]
 
 
 @pytest.mark.slow
@@ -60,15 +62,13 @@ def test_examples_run(page, tmp_path, monkeypatch):
     exec(compile("\n".join(blocks), str(page), "exec"), {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_pictures_exist(page):
     for link in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text()):
         assert (page.parent / link).exists(), link
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "docs" / "index.md", ROOT / "docs" / "deviations.md"], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_links_lead_to_committed_files(page):
     for link in re.findall(r"(?<!!)\[[^]]*\]\(([^)#]+)\)", page.read_text()):
         if not link.startswith("http"):
@@ -95,6 +95,33 @@ def test_the_verdicts_in_the_readmes_are_those_of_the_records():
     assert verdicts_markdown(judged).strip() in (ROOT / "results" / "README.md").read_text(), "run `make docs`"
     assert generate["numbers_markdown"]().strip() in (ROOT / "results" / "README.md").read_text(), "run `make docs`"
     assert generate["costs_table"]() in (ROOT / "docs" / "guides" / "cluster.md").read_text(), "run `make docs`"
+
+
+def test_the_tables_of_speed_are_those_of_the_measurements():
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    short, whole = generate["speed"](short=True), generate["speed"]()
+    assert short in (ROOT / "README.md").read_text(), "run `make docs`"
+    assert whole in (ROOT / "benchmarks" / "README.md").read_text(), "run `make docs`"
+    assert set(short.splitlines()) < set(whole.splitlines())
+    assert (
+        "compared with `nn.GRU`" in short and "while another process keeps a core busy" in short
+    )  # where we lose, too
+
+
+def test_the_readme_shows_the_headline_only_with_its_figure():
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    text = (ROOT / "README.md").read_text()
+    between = text.partition("<!-- headline -->")[2].partition("<!-- end of headline -->")[0].strip()
+    assert between == generate["headline"](), "run `make docs`"
+    assert bool(between) == (ROOT / "docs" / "images" / generate["HEADLINE"]).exists()
+
+
+def test_the_readme_installs_before_it_uses():
+    headings = re.findall(r"^## (.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Install"
+    assert "gatel0rd " not in "".join(
+        re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text().partition("## Install")[0], re.DOTALL)
+    )
 
 
 def test_the_paper_map_names_what_exists():

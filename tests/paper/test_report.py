@@ -86,6 +86,38 @@ def test_untrained_networks_do_not_stretch_the_axis():
     figures.close(figure)
 
 
+def test_untrained_networks_do_not_stretch_a_linear_axis_either():
+    content = {
+        "kind": "world model",
+        "run": {"seed": 0, "train": {"epochs": 9}},
+        "final": {},
+        "curves": {"epoch": [0, 5, 9], "test.open_rate": [0.5, 0.06, 0.01]},
+    }
+    line = Line("gatel0rd", "GateL0RD", "gatel0rd", [Record(Path("a"), content)])
+    figure = figures.curves([line], Curve("open_rate", "test"), title="t", ylabel="y", log=False)
+    assert figure.axes[0].get_ylim() == pytest.approx((0.01 - 0.06 * 0.05, 0.06 + 0.06 * 0.05))
+    figures.close(figure)
+
+
+def test_curves_are_told_apart_without_colours():
+    lines = [Line(name, name, name, [a_record(name)]) for name in ("gatel0rd", "lstm", "gru", "elman")]
+    figure = figures.curves(lines, TEST_ERROR.curve, title="t", ylabel="y")
+    assert len({curve.get_marker() for curve in figure.axes[0].lines}) == 4
+    assert len({curve.get_markevery() for curve in figure.axes[0].lines}) == 4
+    figures.close(figure)
+
+
+def a_record(name: str) -> Record:
+    epochs = list(range(0, 4900, 100))
+    content = {
+        "kind": "world model",
+        "run": {"seed": 0, "train": {"epochs": 4800}},
+        "final": {},
+        "curves": {"epoch": epochs, "test.error": [0.3 for _ in epochs]},
+    }
+    return Record(Path(name), content)
+
+
 def latent_record(seed: int, dimensions: float) -> Record:
     found = {"dimensions": dimensions, "dimensions_near_event": 1.0, "changed_share": 0.02}
     measures = {

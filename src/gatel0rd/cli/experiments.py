@@ -35,6 +35,7 @@ def list_experiments(
     from gatel0rd.files import write_json
     from gatel0rd.paper.catalogue import catalogue
     from gatel0rd.paper.illustrations import ILLUSTRATIONS
+    from gatel0rd.paper.report.front import shorten_artefacts
     from gatel0rd.worlds import names
 
     entries = catalogue()
@@ -49,10 +50,13 @@ def list_experiments(
         *(Column(profile, justify="right", no_wrap=True) for profile in ("smoke", "quick", "paper")),
         title="Experiments, and the core time of one seed",
         box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),  # 80 columns have to do
     )
     for entry in entries:
         costs = (format_duration(entry["core_seconds_per_seed"][profile]) for profile in ("smoke", "quick", "paper"))
-        table.add_row(entry["id"], ", ".join(entry["artefacts"]), str(len(entry["variants"])), *costs)
+        table.add_row(
+            entry["id"], shorten_artefacts(", ".join(entry["artefacts"])), str(len(entry["variants"])), *costs
+        )
     console.print(table)
     console.print("Run one with `gatel0rd run ID --profile quick`, then `gatel0rd report`.")
     console.print(f"Worlds: {', '.join(names())}")

@@ -25,14 +25,33 @@ MISSING: Flat = (0, 0)
 
 
 class Results(NamedTuple):
-    """What a run of a program gives: a tensor [T, B, ·] per output and [B, ·] per final value."""
+    """What a run of a program gives: a tensor [T, B, ·] per output and [B, ·] per final value.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd.engine import Results
+        >>> Results(outputs=(torch.zeros(7, 5, 2),), finals=()).outputs[0].shape
+        torch.Size([7, 5, 2])
+    """
 
     outputs: tuple[Tensor, ...]
     finals: tuple[Tensor, ...]
 
 
 class Compiled:
-    """A program in the engine's memory, bound to the module whose parameters it uses."""
+    """A program in the engine's memory, bound to the module whose parameters it uses.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd.engine import Compiled
+        >>> from gatel0rd.engine.builder import ProgramBuilder
+        >>> module = torch.nn.Linear(3, 2)
+        >>> build = ProgramBuilder(module)
+        >>> program = build.finish([build.linear(module, [build.read(build.sequence(3))], "tanh")])
+        >>> results = Compiled(program).run(module, [torch.randn(7, 5, 3)], [])
+        >>> results.outputs[0].shape
+        torch.Size([7, 5, 2])
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -244,6 +263,14 @@ class ProgramCache(dict[Hashable, Compiled | None]):
     Attributes:
         reasons: why there is no program under a key.
         layers: the programs of the module's layers, where they run one by one.
+
+    Example:
+        >>> from copy import deepcopy
+        >>> from gatel0rd.engine import ProgramCache
+        >>> cache = ProgramCache()
+        >>> cache["a module that has no program"] = None
+        >>> len(cache), len(deepcopy(cache))
+        (1, 0)
     """
 
     def __init__(self) -> None:

@@ -37,7 +37,14 @@ the names of its parameters that are there. A program is made anew for another l
 
 
 class SlowPathWarning(RuntimeWarning):
-    """A module runs in PyTorch, where the compiled engine would be faster."""
+    """A module runs in PyTorch, where the compiled engine would be faster.
+
+    Example:
+        >>> import warnings
+        >>> from gatel0rd.engine import SlowPathWarning
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", SlowPathWarning)  # insist on the fast path
+    """
 
 
 def unavailable(reason: str) -> native.EngineUnavailableError:
@@ -45,7 +52,16 @@ def unavailable(reason: str) -> native.EngineUnavailableError:
 
 
 def can_run(engine: native.EngineName, tensors: Sequence[Tensor], module: nn.Module, *, called: bool = True) -> bool:
-    """Whether :func:`find_layout` finds one."""
+    """Whether :func:`find_layout` finds one.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd import GateL0RD
+        >>> from gatel0rd.engine import can_run
+        >>> rnn = GateL0RD(3, 2)
+        >>> can_run("torch", [torch.randn(7, 5, 3)], rnn)
+        False
+    """
     return find_layout(engine, tensors, module, called=called) is not None
 
 
@@ -65,6 +81,14 @@ def find_layout(
         module: what would run as a program.
         masks: what it will read too, of any type.
         called: whether it is inside of the module's own call, which sees to the module's own hooks.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd.engine import find_layout
+        >>> from gatel0rd.nn.cells import GateL0RDCore
+        >>> x, cells = torch.randn(7, 5, 3), [GateL0RDCore(3, 2, 2), GateL0RDCore(3, 2, 2)]
+        >>> find_layout("auto", [x], cells[0]) == find_layout("auto", [x], cells[1])
+        True
     """
     native.check_name(engine)
     if engine == "torch":

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from gatel0rd.engine.program import ACTIVATIONS, OPS
 
 EngineName = Literal["auto", "native", "torch"]
+"""Which implementation runs: the compiled one where it can, the compiled one or an error, or PyTorch's."""
 ENGINES = ("auto", "native", "torch")
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
 INSTRUCTION_SET_VARIABLE = "GATEL0RD_ISA"
@@ -22,7 +23,18 @@ REINSTALL = "pip install --no-cache-dir --force-reinstall --no-deps gatel0rd"
 
 
 class EngineUnavailableError(RuntimeError):
-    """The compiled engine was asked for and cannot be used; the message says why."""
+    """The compiled engine was asked for and cannot be used; the message says why.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd import GateL0RD
+        >>> from gatel0rd.engine import EngineUnavailableError
+        >>> try:
+        ...     GateL0RD(3, 2, engine="native", dtype=torch.bfloat16)(torch.zeros(7, 5, 3, dtype=torch.bfloat16))
+        ... except EngineUnavailableError as error:
+        ...     print(str(error).partition(":")[0])
+        engine='native' cannot be used
+    """
 
 
 @functools.cache
@@ -83,6 +95,13 @@ def module() -> Any:
 
 
 def is_available() -> bool:
+    """Whether there is a compiled engine; :func:`status` says why not.
+
+    Example:
+        >>> from gatel0rd.engine import is_available
+        >>> is_available() in (True, False)
+        True
+    """
     return _load()[0] is not None
 
 
@@ -100,6 +119,11 @@ def instruction_sets() -> list[str]:
     """The instruction sets that can be used here, the widest last; none without a compiled engine.
 
     Where ``GATEL0RD_ISA`` names one, it is the only one.
+
+    Example:
+        >>> from gatel0rd.engine import instruction_sets
+        >>> set(instruction_sets()) <= {"baseline", "avx2", "avx512"}
+        True
     """
     if not is_available():
         return []
@@ -108,7 +132,14 @@ def instruction_sets() -> list[str]:
 
 @contextmanager
 def use_instruction_set(name: str) -> Iterator[None]:
-    """Run with this instruction set for a while; not between a forward pass and its backward pass."""
+    """Run with this instruction set for a while; not between a forward pass and its backward pass.
+
+    Example:
+        >>> from gatel0rd.engine import instruction_sets, status, use_instruction_set
+        >>> for name in instruction_sets():
+        ...     with use_instruction_set(name):
+        ...         assert status()["instruction_set"] == name
+    """
     found = module()
     check_instruction_set(name, found.available())
     before = found.instruction_set()
@@ -131,7 +162,13 @@ def warn_once() -> None:
 
 
 def status() -> dict[str, Any]:
-    """Which engine is active, and why."""
+    """Which engine is active, and why.
+
+    Example:
+        >>> from gatel0rd.engine import status
+        >>> status()["engine"] in ("native", "torch")
+        True
+    """
     found, reason = _load()
     if found is None:
         return {
@@ -154,5 +191,11 @@ def status() -> dict[str, Any]:
 
 
 def check_name(engine: str) -> None:
+    """Raise an error for a name that is not ``auto``, ``native`` or ``torch``.
+
+    Example:
+        >>> from gatel0rd.engine import check_name
+        >>> check_name("auto")
+    """
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; expected {', '.join(ENGINES)}")

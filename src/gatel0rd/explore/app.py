@@ -29,6 +29,17 @@ def make_app(models: Sequence[tuple[str, FittedModel]], recordings: Recordings |
     Args:
         models: names and models, shown side by side.
         recordings: what they are run on; models of the paper's worlds can generate some themselves.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.explore import make_app
+        >>> from gatel0rd.models.fitted import wrap_model
+        >>> from gatel0rd.recordings import from_arrays
+        >>> model = wrap_model(WorldModel(WorldModelConfig(observation_size=2, action_size=0)))
+        >>> app = make_app([("untrained", model)], from_arrays(np.random.rand(5, 20, 2)))
+        >>> "/api/overview" in [route.path for route in app.routes]
+        True
     """
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException

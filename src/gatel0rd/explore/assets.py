@@ -50,6 +50,17 @@ def save_page(
         recordings: what they are run on; models of the paper's worlds can generate some themselves.
         out: the file.
         sequences: how many of the recordings, from the first on.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.explore import save_page
+        >>> from gatel0rd.models.fitted import wrap_model
+        >>> from gatel0rd.recordings import from_arrays
+        >>> model = wrap_model(WorldModel(WorldModelConfig(observation_size=2, action_size=0)))
+        >>> save_page([("untrained", model)], from_arrays(np.random.rand(5, 20, 2)), Path("page.html")).name
+        'page.html'
     """
     from gatel0rd.explore.models import prepare_models
 

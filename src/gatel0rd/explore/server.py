@@ -32,6 +32,23 @@ def serve(
         port: where; 0 chooses a free one.
         open_browser: whether to show it in a browser.
         on_start: called with the page's address.
+
+    Example:
+        >>> from queue import Queue
+        >>> from threading import Thread
+        >>> from urllib.request import urlopen
+        >>> import numpy as np
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.explore import serve
+        >>> from gatel0rd.models.fitted import wrap_model
+        >>> from gatel0rd.recordings import from_arrays
+        >>> models = [("untrained", wrap_model(WorldModel(WorldModelConfig(observation_size=2, action_size=0))))]
+        >>> addresses, recordings = Queue(), from_arrays(np.random.rand(5, 20, 2))
+        >>> options = {"port": 0, "open_browser": False, "on_start": addresses.put}
+        >>> Thread(target=serve, args=(models, recordings), kwargs=options, daemon=True).start()
+        >>> with urlopen(addresses.get()) as page:
+        ...     page.status
+        200
     """
     import uvicorn
 

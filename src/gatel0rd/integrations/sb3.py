@@ -22,6 +22,8 @@ from gatel0rd.nn.config import CellConfig, CellName
 from gatel0rd.nn.functional import l0_penalty
 from gatel0rd.nn.unroll import unroll
 
+__all__ = ["MemoryPolicy"]
+
 
 class Memory(nn.Module):
     """A stack of cells that is called as sb3-contrib calls its LSTM, with episode starts inside of sequences.
@@ -61,6 +63,14 @@ class MemoryPolicy(RecurrentActorCriticPolicy):
         gate_noise: standard deviation of the gate noise in updates. Acting has none, so that with noise the ratios of
             PPO do not begin at 1.
         further: as of ``RecurrentActorCriticPolicy``; ``lstm_hidden_size`` and ``n_lstm_layers`` are the memory's.
+
+    Example:
+        >>> from sb3_contrib import RecurrentPPO
+        >>> from gatel0rd.integrations.sb3 import MemoryPolicy
+        >>> options = {"cell": "gatel0rd", "lstm_hidden_size": 8}
+        >>> model = RecurrentPPO(MemoryPolicy, "CartPole-v1", n_steps=8, policy_kwargs=options, device="cpu")
+        >>> model.policy.lstm_actor.config.name
+        'gatel0rd'
     """
 
     def __init__(

@@ -8,6 +8,7 @@ from gatel0rd.lazy import load_lazily
 
 if TYPE_CHECKING:
     from gatel0rd.models.actor_critic import ActorCritic
+    from gatel0rd.models.config import ActorCriticConfig, WorldModelConfig
     from gatel0rd.models.fitted import FittedModel
     from gatel0rd.models.io import (
         identify,
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActorCritic",
+    "ActorCriticConfig",
     "FittedModel",
     "Prediction",
     "Rollout",
     "WorldModel",
+    "WorldModelConfig",
     "identify",
     "load_agent",
     "load_fitted",
@@ -39,10 +42,12 @@ __getattr__, __dir__ = load_lazily(
     __name__,
     {
         "ActorCritic": "actor_critic",
+        "ActorCriticConfig": "config",
         "FittedModel": "fitted",
         "Prediction": "world_model",
         "Rollout": "world_model",
         "WorldModel": "world_model",
+        "WorldModelConfig": "config",
         "identify": "io",
         "load_agent": "io",
         "load_fitted": "io",

@@ -125,6 +125,14 @@ class ActorCritic(DescribedModule):
     Args:
         config: sizes, cell and initialisation.
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd.models import ActorCritic, ActorCriticConfig
+        >>> agent = ActorCritic(ActorCriticConfig(observation_shape=(3,), actions=2))
+        >>> output = agent(torch.randn(7, 5, 3), agent.initial_state(5))
+        >>> output.values.shape, output.policy.mode().shape
+        (torch.Size([7, 5]), torch.Size([7, 5]))
     """
 
     described: ClassVar[Mapping[str, str]] = dict.fromkeys(("forward", "forward_features", "encode"), "_program")

@@ -12,7 +12,14 @@ NormalizedRows = Literal["heads", "all", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class WorldModelConfig:
-    """A world model: f_init, f_pre, a recurrent core and f_post around a residual prediction (Fig. 1d)."""
+    """A world model: f_init, f_pre, a recurrent core and f_post around a residual prediction (Fig. 1d).
+
+    Example:
+        >>> from gatel0rd import CellConfig, WorldModelConfig
+        >>> config = WorldModelConfig(observation_size=4, action_size=2, cell=CellConfig(name="gru", hidden_size=16))
+        >>> config.cell.name
+        'gru'
+    """
 
     observation_size: int
     action_size: int
@@ -48,6 +55,12 @@ class ActorCriticConfig:
         width: of the hidden layers.
         normalized_rows: linear layers whose weights begin as rows of length 1, their biases as 0: of actor and critic,
             of ``all`` parts (the authors' code, which reaches GateL0RD's layers but not those of an LSTM), or of none.
+
+    Example:
+        >>> from gatel0rd.models import ActorCritic, ActorCriticConfig
+        >>> agent = ActorCritic(ActorCriticConfig(observation_shape=(7, 7, 3), actions=6))
+        >>> agent.config.cell.hidden_size
+        64
     """
 
     observation_shape: tuple[int, ...]

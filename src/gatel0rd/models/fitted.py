@@ -99,6 +99,15 @@ class FittedModel:
         info: how it was fitted, as plain data.
         variants: weights that the fit went through with other prices of open gates, and so with more or fewer events,
             one for each point of ``info["curve"]``; none for models of which there is no such curve.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.models.fitted import wrap_model
+        >>> model = WorldModel(WorldModelConfig(observation_size=1, action_size=1))
+        >>> fitted = wrap_model(model, observation_names=["level"], action_names=["valve"])
+        >>> fitted.observation_names, fitted.cell
+        (('level',), 'gatel0rd')
     """
 
     model: WorldModel

@@ -64,6 +64,13 @@ def identify(path: Path | str) -> Contents:
 
     The finished model counts before the checkpoint from which it came. A path with nothing of ours is a
     :class:`FileError`.
+
+    Example:
+        >>> from gatel0rd import WorldModel, WorldModelConfig, save_model
+        >>> from gatel0rd.models import identify
+        >>> save_model("model.safetensors", WorldModel(WorldModelConfig(observation_size=2, action_size=1)))
+        >>> identify("model.safetensors").kind.value
+        'a world model'
     """
     path = Path(path)
     file = path
@@ -132,13 +139,27 @@ def load_weights(model: torch.nn.Module, arrays: Arrays, source: Path) -> None:
 
 
 def save_model(path: Path | str, model: WorldModel, metadata: dict[str, Any] | None = None) -> None:
-    """Write a world model to one file, with its configuration and ``metadata`` (plain JSON data)."""
+    """Write a world model to one file, with its configuration and ``metadata`` (plain JSON data).
+
+    Example:
+        >>> from gatel0rd import WorldModel, WorldModelConfig, save_model
+        >>> model = WorldModel(WorldModelConfig(observation_size=2, action_size=1))
+        >>> save_model("model.safetensors", model, {"trained on": "pendulum"})
+    """
     content = {"config": to_json(model.config), **(metadata or {})}
     save_arrays(Path(path), model_arrays(model), kind="model", metadata=content)
 
 
 def load_model(path: Path | str) -> WorldModel:
-    """Read a world model from its file or its directory, in ``eval()`` mode."""
+    """Read a world model from its file or its directory, in ``eval()`` mode.
+
+    Example:
+        >>> from gatel0rd import WorldModel, WorldModelConfig, load_model, save_model
+        >>> model = WorldModel(WorldModelConfig(observation_size=2, action_size=1))
+        >>> save_model("model.safetensors", model)
+        >>> load_model("model.safetensors").config == model.config
+        True
+    """
     return _load_model(weights_file(path, MODEL_FILE))[0]
 
 
@@ -155,13 +176,28 @@ def _load_model(file: Path) -> tuple[WorldModel, dict[str, Any]]:
 
 
 def save_agent(path: Path | str, agent: ActorCritic, metadata: dict[str, Any] | None = None) -> None:
-    """Write an agent to one file, with its configuration and ``metadata`` (plain JSON data)."""
+    """Write an agent to one file, with its configuration and ``metadata`` (plain JSON data).
+
+    Example:
+        >>> from gatel0rd.models import ActorCritic, ActorCriticConfig, save_agent
+        >>> agent = ActorCritic(ActorCriticConfig(observation_shape=(3,), actions=2))
+        >>> save_agent("agent.safetensors", agent)
+    """
     content = {"config": to_json(agent.config), **(metadata or {})}
     save_arrays(Path(path), model_arrays(agent), kind="agent", metadata=content)
 
 
 def load_agent(path: Path | str) -> tuple[ActorCritic, dict[str, Any]]:
-    """Read an agent from its file or its directory, in ``eval()`` mode, and the metadata that was written with it."""
+    """Read an agent from its file or its directory, in ``eval()`` mode, and the metadata that was written with it.
+
+    Example:
+        >>> from gatel0rd.models import ActorCritic, ActorCriticConfig, load_agent, save_agent
+        >>> agent = ActorCritic(ActorCriticConfig(observation_shape=(3,), actions=2))
+        >>> save_agent("agent.safetensors", agent, {"environment": "Pendulum-v1"})
+        >>> loaded, metadata = load_agent("agent.safetensors")
+        >>> metadata["environment"]
+        'Pendulum-v1'
+    """
     file = weights_file(path, AGENT_FILE)
     arrays, metadata = load_arrays(file, kind="agent")
     agent = ActorCritic(from_json(ActorCriticConfig, metadata["config"]))
@@ -173,7 +209,18 @@ def load_agent(path: Path | str) -> tuple[ActorCritic, dict[str, Any]]:
 
 
 def save_fitted(directory: Path | str, fitted: FittedModel) -> Path:
-    """Write a fitted model's weights and its description to a directory."""
+    """Write a fitted model's weights and its description to a directory.
+
+    Example:
+        >>> import gatel0rd
+        >>> from gatel0rd.models import save_fitted
+        >>> from gatel0rd.models.fitted import wrap_model
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> model = WorldModel(WorldModelConfig(observation_size=1, action_size=1))
+        >>> directory = save_fitted("tank", wrap_model(model, observation_names=["level"], action_names=["valve"]))
+        >>> gatel0rd.load(directory).observation_names
+        ('level',)
+    """
     directory = Path(directory)
     save_model(directory / MODEL_FILE, fitted.model)
     content = {
@@ -197,7 +244,15 @@ def save_fitted(directory: Path | str, fitted: FittedModel) -> Path:
 
 
 def load_fitted(directory: Path | str) -> FittedModel:
-    """Read a model that ``gatel0rd fit`` or ``gatel0rd run`` left in a directory."""
+    """Read a model that ``gatel0rd fit`` or ``gatel0rd run`` left in a directory.
+
+    Example:
+        >>> import gatel0rd
+        >>> from gatel0rd import WorldModel, WorldModelConfig, save_model
+        >>> save_model("model.safetensors", WorldModel(WorldModelConfig(observation_size=2, action_size=1)))
+        >>> gatel0rd.load("model.safetensors").observation_names
+        ('x0', 'x1')
+    """
     file = weights_file(directory, MODEL_FILE)
     model, metadata = _load_model(file)
     description = file.parent / DESCRIPTION_FILE

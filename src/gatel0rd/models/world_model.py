@@ -20,7 +20,18 @@ from gatel0rd.nn.unroll import Column, scan
 
 
 class Prediction(NamedTuple):
-    """One step of a world model: predicted next observation [B, O], next state, gates [B, G] or None."""
+    """One step of a world model: predicted next observation [B, O], next state, gates [B, G] or None.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> model = WorldModel(WorldModelConfig(observation_size=4, action_size=2))
+        >>> observation, action = torch.randn(5, 4), torch.randn(5, 2)
+        >>> state = model.initial(observation[None], action[None])
+        >>> prediction = model.step(state, observation, action)
+        >>> prediction.observation.shape
+        torch.Size([5, 4])
+    """
 
     observation: Tensor
     state: State
@@ -28,7 +39,16 @@ class Prediction(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """A world model run over time: predictions [T, B, O], latents [T, B, H], gates [T, B, G] or None, final state."""
+    """A world model run over time: predictions [T, B, O], latents [T, B, H], gates [T, B, G] or None, final state.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> model = WorldModel(WorldModelConfig(observation_size=4, action_size=2))
+        >>> predictions, latents, gates, state = model(torch.randn(7, 5, 4), torch.randn(7, 5, 2))
+        >>> latents.shape
+        torch.Size([7, 5, 8])
+    """
 
     predictions: Tensor
     latents: Tensor
@@ -57,6 +77,14 @@ class WorldModel(DescribedModule):
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
 
     Shape: all sequences have time first: observations [T, B, O], actions [T, B, A] (A = 0 is allowed).
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> model = WorldModel(WorldModelConfig(observation_size=4, action_size=2))
+        >>> rollout = model.free_run(torch.randn(7, 5, 4), torch.randn(7, 5, 2))
+        >>> rollout.predictions.shape, rollout.gates.shape
+        (torch.Size([7, 5, 4]), torch.Size([7, 5, 8]))
     """
 
     described: ClassVar[Mapping[str, str]] = dict.fromkeys(("initial", "_step", "_run"), "_program")

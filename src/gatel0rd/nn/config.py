@@ -11,7 +11,13 @@ GateName = Literal["retanh", "sigmoid", "heaviside"]
 
 @dataclass(frozen=True, kw_only=True)
 class CellConfig:
-    """Which recurrent cell, and its options. ``num_layers`` stacks cells; the last four are GateL0RD's own."""
+    """Which recurrent cell, and its options. ``num_layers`` stacks cells; the last four are GateL0RD's own.
+
+    Example:
+        >>> from gatel0rd import CellConfig
+        >>> CellConfig(name="lstm", hidden_size=16).hidden_size
+        16
+    """
 
     name: CellName = "gatel0rd"
     hidden_size: int = 8

@@ -42,10 +42,14 @@ class GateL0RDCell(nn.Module):
           0.0).
         - **gates**: Λ(s_t), :math:`(B, H)`.
 
-    Example::
-
+    Example:
+        >>> import torch
+        >>> from gatel0rd import GateL0RDCell
         >>> cell = GateL0RDCell(10, 20)
         >>> output, h = cell(torch.randn(3, 10))
+        >>> output, h = cell(torch.randn(3, 10), h)
+        >>> h.shape
+        torch.Size([3, 20])
     """
 
     def __init__(
@@ -175,10 +179,13 @@ class GateL0RD(nn.Module):
 
     Deviations: 0.1 is used as a standard deviation of ε, as in the authors' code (the text has Σ_ii = 0.1).
 
-    Example::
-
+    Example:
+        >>> import torch
+        >>> from gatel0rd import GateL0RD
         >>> rnn = GateL0RD(10, 20, num_layers=2)
         >>> output, h_n, gates = rnn(torch.randn(5, 3, 10), return_gates=True)
+        >>> output.shape, h_n.shape, gates.shape
+        (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]), torch.Size([5, 3, 40]))
     """
 
     def __init__(

@@ -34,6 +34,15 @@ VERDICTS: dict[Verdict, str] = {
     "not run": "were not run",
 }
 """Verdicts, and what to say of several claims."""
+SINGULAR: dict[Verdict, str] = {
+    "holds": "holds",
+    "does not hold": "does not hold",
+    "not enough seeds": "lacks seeds",
+    "not measured": "was not measured",
+    "networks missing": "lacks networks",
+    "not run": "was not run",
+}
+"""What to say of one claim."""
 DECIDED: tuple[Verdict, ...] = ("holds", "does not hold")
 Find = Callable[[Of], Line | None]
 """Finds the records that a number is read from."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gatel0rd.lazy import load_lazily
 
 if TYPE_CHECKING:
+    from gatel0rd.planning.environment import GymnasiumTask, control_environment
     from gatel0rd.planning.foresight import Foresight, LearnedForesight, TrueForesight
     from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
     from gatel0rd.planning.mpc import Episodes, control
@@ -18,12 +19,14 @@ __all__ = [
     "ControlTask",
     "Episodes",
     "Foresight",
+    "GymnasiumTask",
     "ICEMConfig",
     "LearnedForesight",
     "Objective",
     "TrueForesight",
     "colored_noise",
     "control",
+    "control_environment",
     "plain_cem",
     "random_shooting",
 ]
@@ -35,12 +38,14 @@ __getattr__, __dir__ = load_lazily(
         "ICEM": "icem",
         "Episodes": "mpc",
         "Foresight": "foresight",
+        "GymnasiumTask": "environment",
         "ICEMConfig": "icem",
         "LearnedForesight": "foresight",
         "Objective": "icem",
         "TrueForesight": "foresight",
         "colored_noise": "noise",
         "control": "mpc",
+        "control_environment": "environment",
         "plain_cem": "icem",
         "random_shooting": "icem",
     },

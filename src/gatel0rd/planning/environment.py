@@ -121,6 +121,15 @@ class GymnasiumTask(ControlTask):
         horizon: steps to plan ahead.
         reached: whether an observation is the goal, [O] -> bool; never if not given.
         idle: what to do while a model has not seen enough; the middle of the action range if not given.
+
+    Example:
+        >>> import gymnasium
+        >>> import numpy as np
+        >>> from gatel0rd.planning import GymnasiumTask
+        >>> upright = lambda observations, actions: (1 - observations[..., 0]).sum(axis=-1)
+        >>> task = GymnasiumTask(gymnasium.make("Pendulum-v1"), upright, horizon=10)
+        >>> task.reset([np.random.default_rng(0)]).shape
+        (1, 3)
     """
 
     def __init__(
@@ -195,6 +204,14 @@ def control_environment(
     """One episode with iCEM on the environment itself: the sum of rewards, and the number of steps.
 
     ``on_step`` is told the number of each step and the sum so far.
+
+    Example:
+        >>> import gymnasium
+        >>> from gatel0rd.planning import ICEMConfig, control_environment
+        >>> env = gymnasium.make("Pendulum-v1", max_episode_steps=3)
+        >>> total, steps = control_environment(env, seed=0, config=ICEMConfig(horizon=4, samples=8, elites=2))
+        >>> steps
+        3
     """
     low, high = action_bounds(env.action_space)
     time_limit(env)

@@ -19,7 +19,13 @@ FUTURES_AT_ONCE = 8192
 
 
 class Foresight(Protocol):
-    """Predicts futures of episodes that are under way."""
+    """Predicts futures of episodes that are under way.
+
+    Example:
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.planning import Foresight, LearnedForesight
+        >>> foresight: Foresight = LearnedForesight(WorldModel(WorldModelConfig(observation_size=4, action_size=2)))
+    """
 
     def begin(self, observations: Array) -> None:
         """New episodes have begun. Shape: [E, O]."""
@@ -43,7 +49,17 @@ class Foresight(Protocol):
 
 
 class TrueForesight:
-    """The world itself as the model, so that the planner can be evaluated alone. It advances with the world."""
+    """The world itself as the model, so that the planner can be evaluated alone. It advances with the world.
+
+    Example:
+        >>> import numpy as np
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.planning import TrueForesight
+        >>> task = gatel0rd.worlds.get("rrc").make_task()
+        >>> seen = task.reset(np.random.default_rng(0).spawn(3))
+        >>> TrueForesight(task).predict(np.zeros((3, 10, 5, 2))).shape
+        (3, 10, 5, 4)
+    """
 
     def __init__(self, task: ControlTask) -> None:
         self.task = task
@@ -70,6 +86,15 @@ class LearnedForesight:
     f_init needs the first k inputs, actions included: until k - 1 actions were taken it cannot predict, and for the
     k-th the first latent state depends on each candidate's action. The model looks ahead in evaluation mode (without
     gate noise) and is given back in the mode it was in, so that it can be trained between episodes.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.planning import LearnedForesight
+        >>> foresight = LearnedForesight(WorldModel(WorldModelConfig(observation_size=4, action_size=2)))
+        >>> foresight.begin(np.zeros((3, 4)))
+        >>> foresight.predict(np.zeros((3, 10, 5, 2))).shape  # 3 episodes, 10 sequences of 5 actions
+        (3, 10, 5, 4)
     """
 
     def __init__(self, model: WorldModel) -> None:

@@ -34,6 +34,11 @@ class ICEMConfig:
         initial_std: standard deviation of the first samples, as a share of half the action range.
         try_mean: whether the last iteration also tries the mean itself.
         execute_best: return the first action of the best sequence, else of the mean.
+
+    Example:
+        >>> from gatel0rd.planning import ICEMConfig
+        >>> ICEMConfig(samples=100, iterations=3).sample_counts
+        [100, 80, 64]
     """
 
     horizon: int = 30
@@ -79,7 +84,13 @@ class ICEMConfig:
 
 
 def plain_cem(config: ICEMConfig) -> ICEMConfig:
-    """The cross-entropy method without iCEM's improvements, at the same number of rollouts or a few less."""
+    """The cross-entropy method without iCEM's improvements, at the same number of rollouts or a few less.
+
+    Example:
+        >>> from gatel0rd.planning import ICEMConfig, plain_cem
+        >>> plain_cem(ICEMConfig()).noise_exponent
+        0.0
+    """
     count = sum(config.sample_counts) // config.iterations
     return replace(
         config,
@@ -95,7 +106,13 @@ def plain_cem(config: ICEMConfig) -> ICEMConfig:
 
 
 def random_shooting(config: ICEMConfig) -> ICEMConfig:
-    """One round of white noise with as many rollouts as all iterations have; nothing is fitted, the best is taken."""
+    """One round of white noise with as many rollouts as all iterations have; nothing is fitted, the best is taken.
+
+    Example:
+        >>> from gatel0rd.planning import ICEMConfig, random_shooting
+        >>> random_shooting(ICEMConfig(samples=100, iterations=3)).sample_counts
+        [244]
+    """
     return replace(plain_cem(config), samples=sum(config.sample_counts), iterations=1, momentum=1.0, execute_best=True)
 
 
@@ -108,6 +125,14 @@ class ICEM:
     Args:
         low, high: bounds of the actions, [A].
         generator: all randomness: one, or several to plan as many episodes at once (E), each searched on its own.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd.planning import ICEM, ICEMConfig
+        >>> planner = ICEM([-1.0], [1.0], ICEMConfig(horizon=5), generator=np.random.default_rng(0))
+        >>> (action,) = planner.plan(lambda actions: np.square(actions - 0.7).sum(axis=(2, 3)))
+        >>> bool(abs(action[0] - 0.7) < 0.2)
+        True
     """
 
     def __init__(

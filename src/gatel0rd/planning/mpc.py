@@ -22,6 +22,13 @@ class Episodes:
 
     ``steps`` [E] says how long each episode took. After its end nothing happens: the last observation stays, and
     actions are the task's idle one.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd.planning import Episodes
+        >>> observations, actions = np.zeros((11, 2, 4)), np.zeros((10, 2, 2))
+        >>> Episodes(observations, actions, reached=np.array([8, -1]), steps=np.array([8, 10])).success_rate
+        0.5
     """
 
     observations: Array
@@ -56,6 +63,17 @@ def control(
         only: numbers of the episodes to run, as in ``np.array([3])``; all if not given.
         on_step: told the number of each step that is over, and how many there are at most.
         watch: shown the planner after each plan, before its action is taken, and the numbers of its episodes.
+
+    Example:
+        >>> import numpy as np
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.planning import ICEMConfig, TrueForesight, control
+        >>> task = gatel0rd.worlds.get("rrc").make_task()
+        >>> search = ICEMConfig(horizon=10, samples=16, elites=4)
+        >>> rng = np.random.default_rng(0)
+        >>> episodes = control(task, TrueForesight(task), episodes=2, generator=rng, config=search)
+        >>> episodes.observations.shape[1:]
+        (2, 4)
     """
     if episodes < 1:
         raise ValueError(f"episodes is {episodes}; expected at least 1")

@@ -18,6 +18,13 @@ def colored_noise(exponent: float, shape: tuple[int, ...], generator: np.random.
     β = 0 is white noise, 1 pink, 2 Brownian; planners use 2 to 4 to search slow, far-reaching motions.
 
     Shape: the last entry of ``shape`` is the number of steps.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd.planning import colored_noise
+        >>> white, slow = (colored_noise(beta, (1000, 30), np.random.default_rng(0)) for beta in (0.0, 3.0))
+        >>> bool(np.abs(np.diff(slow)).mean() < np.abs(np.diff(white)).mean() / 2)
+        True
     """
     *rest, steps = shape
     if steps < 1:

@@ -23,6 +23,15 @@ class ControlTask(ABC):
         limit: steps until an episode has failed.
         idle: an action that changes nothing, for the first steps in which a model has not seen enough.
         enlarged: factor on the radii of the environment that the task was made from.
+
+    Example:
+        >>> import numpy as np
+        >>> import gatel0rd.worlds
+        >>> task = gatel0rd.worlds.get("rrc").make_task()
+        >>> task.reset(np.random.default_rng(0).spawn(3)).shape  # three episodes, four observations
+        (3, 4)
+        >>> task.limit >= task.horizon
+        True
     """
 
     name: str

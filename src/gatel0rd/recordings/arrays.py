@@ -32,6 +32,13 @@ def from_arrays(
     """Recordings from a list of arrays [T, O] (or [T]), or one array [N, T, O]; actions alike.
 
     The last action of a sequence has no successor: it may be missing, as in Gymnasium's episodes, and is then repeated.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd.recordings import from_arrays
+        >>> recordings = from_arrays([np.random.rand(20, 2)], [np.random.rand(19, 1)], action_names=["valve"])
+        >>> recordings.action_names
+        ('valve',)
     """
     if isinstance(observations, np.ndarray) and observations.ndim != 3:
         raise RecordingError(

@@ -20,7 +20,18 @@ NamedModel = tuple[str, "FittedModel"]
 def read_for_model(
     model: FittedModel, source: Source, *, sequence: str | None = None, time: str | None = None
 ) -> Recordings:
-    """Recordings with the columns that a model needs; see :func:`read_for_models`."""
+    """Recordings with the columns that a model needs; see :func:`read_for_models`.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.models.fitted import wrap_model
+        >>> from gatel0rd.recordings import read_for_model
+        >>> model = wrap_model(WorldModel(WorldModelConfig(observation_size=2, action_size=1)))
+        >>> np.savez("recordings.npz", observations=np.random.rand(5, 20, 2), actions=np.random.rand(5, 20, 1))
+        >>> len(read_for_model(model, "recordings.npz"))
+        5
+    """
     return read_for_models([("of this fit", model)], source, sequence=sequence, time=time)
 
 
@@ -33,6 +44,17 @@ def read_for_models(
         models: names, for messages, and models; their columns may differ.
         source: as for :func:`~gatel0rd.recordings.reading.read_recordings`.
         sequence, time: columns with these roles, where they are called otherwise than in the data of the fit.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd import CellConfig, WorldModel, WorldModelConfig
+        >>> from gatel0rd.models.fitted import wrap_model
+        >>> from gatel0rd.recordings import read_for_models
+        >>> config = WorldModelConfig(observation_size=2, action_size=1)
+        >>> models = [("first", wrap_model(WorldModel(config))), ("second", wrap_model(WorldModel(config)))]
+        >>> np.savez("recordings.npz", observations=np.random.rand(5, 20, 2), actions=np.random.rand(5, 20, 1))
+        >>> read_for_models(models, "recordings.npz").observation_names
+        ('x0', 'x1')
     """
     observed = tuple(dict.fromkeys(name for _, model in models for name in model.observation_names))
     every = dict.fromkeys(name for _, model in models for name in model.action_names)

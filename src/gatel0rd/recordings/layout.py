@@ -13,7 +13,16 @@ ROLES = "sequence, time, observations, actions and ignored"
 
 
 class RecordingError(ValueError):
-    """Recordings that cannot be used; the message says what was found, what was expected and what to do."""
+    """Recordings that cannot be used; the message says what was found, what was expected and what to do.
+
+    Example:
+        >>> from gatel0rd.recordings import RecordingError, read_recordings
+        >>> try:
+        ...     read_recordings("nowhere.csv")
+        ... except RecordingError as error:
+        ...     print(error)
+        there is no nowhere.csv; expected .npz, .csv, .parquet, or minari:NAME
+    """
 
 
 class MissingColumnError(RecordingError):
@@ -44,7 +53,7 @@ class Categories:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which column is what, where a file does not say so by itself.
+    r"""Which column is what, where a file does not say so by itself.
 
     Attributes:
         sequence: column that names the sequence a row belongs to; found by its name if not given.
@@ -55,6 +64,13 @@ class Layout:
         wide: whether a row of a table is a whole sequence; seen from the names of the columns if not given.
         categories: columns whose values are names; columns of text are found by themselves.
         same_row: whether actions stand in the row that they explain, not in the one before; they are moved up then.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from gatel0rd.recordings import Layout, read_recordings
+        >>> _ = Path("tank.csv").write_text("minute,level,valve\n0,1.0,0\n1,1.2,1\n2,1.1,1\n")
+        >>> read_recordings("tank.csv", Layout(time="minute", actions=("valve",))).observation_names
+        ('level',)
     """
 
     sequence: str | None = None

@@ -26,13 +26,20 @@ Source = str | Path | Sequence[str | Path]
 
 
 def read_recordings(source: Source, layout: Layout | None = None, *, keep_constant: bool = False) -> Recordings:
-    """Read a file (or ``minari:NAME``), or many, and apply the rules of :mod:`gatel0rd.recordings.cleaning`.
+    r"""Read a file (or ``minari:NAME``), or many, and apply the rules of :mod:`gatel0rd.recordings.cleaning`.
 
     Args:
         source: a path that ends in .npz, .csv or .parquet, which may hold ``*`` and ``?`` and then names many files,
             a list of such paths, or the name of a Minari data set.
         layout: what the columns are, where it cannot be seen from their names.
         keep_constant: leave constant columns in, as a model needs that was trained with them.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from gatel0rd.recordings import read_recordings
+        >>> _ = Path("tank.csv").write_text("time,level,flow\n0,1.0,0.3\n1,1.2,0.1\n2,1.1,0.2\n")
+        >>> read_recordings("tank.csv").observations.shape
+        (3, 2)
     """
     layout = layout or Layout()
     sources = [source] if isinstance(source, (str, Path)) else list(source)

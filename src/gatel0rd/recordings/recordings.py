@@ -27,6 +27,14 @@ class Recordings:
 
     Shape: observations [S, O], actions [S, A], times [S]; lengths [N] add up to S. Values are float32, or float64 where
     a column's offset is so large that float32 would lose its details.
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd.recordings import from_arrays
+        >>> sequences = [np.random.rand(20, 2), np.random.rand(30, 2)]
+        >>> recordings = from_arrays(sequences, observation_names=["level", "flow"])
+        >>> len(recordings), recordings.lengths.tolist()
+        (2, [20, 30])
     """
 
     observation_names: tuple[str, ...]

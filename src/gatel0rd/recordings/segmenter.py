@@ -73,7 +73,14 @@ class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
         labels_: label of the segment that each row is in, for every sequence (for one table: an array).
 
     Example:
-        >>> cuts = EventSegmenter().fit(X).predict(X)  # doctest: +SKIP
+        >>> import numpy as np
+        >>> from gatel0rd import EventSegmenter
+        >>> rng = np.random.default_rng(0)
+        >>> level = np.cumsum(np.where(np.arange(200) < 120, 0.5, -0.5) + rng.normal(0, 0.05, 200))
+        >>> segmenter = EventSegmenter(method="changes").fit([level[:, None]])
+        >>> (cuts,) = segmenter.predict([level[:, None]])
+        >>> [int(cut) for cut in cuts]
+        [120]
     """
 
     def __init__(

@@ -11,7 +11,14 @@ GateNoise = Literal["none", "kept", "fresh"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How a world model is trained. Defaults are the paper's (Suppl. B.1)."""
+    """How a world model is trained. Defaults are the paper's (Suppl. B.1).
+
+    Example:
+        >>> from gatel0rd import TrainConfig
+        >>> config = TrainConfig(epochs=200, learning_rate=0.003, sparsity_weight=0.001)
+        >>> config.batch_size
+        128
+    """
 
     epochs: int
     learning_rate: float = 0.005
@@ -50,6 +57,11 @@ class PPOConfig:
         bootstrap_timeouts: whether the value of what comes next counts where only the time limit ended an episode.
         gate_noise: of GateL0RD: ``none``; drawn while acting and ``kept`` for the update, so that an unchanged network
             gives unchanged probabilities; or drawn ``fresh`` in the update too (the authors' code).
+
+    Example:
+        >>> from gatel0rd.training import PPOConfig
+        >>> PPOConfig(environments=8, steps=64, chunk=16).frames
+        512
     """
 
     environments: int = 16

@@ -36,6 +36,17 @@ class Dataset:
 
     Shape: observations [N, T, O] and actions [N, T, A] float32; strata [N], the balanced groups of which every
     batch takes its share; each label [N, T], [N] or [N, ·].
+
+    Example:
+        >>> import numpy as np
+        >>> from gatel0rd.training import DataRecipe, Dataset
+        >>> recipe = DataRecipe(scenario="puck", policy="random", split="train", sequences=5, steps=7)
+        >>> observations, actions = np.zeros((5, 7, 3), np.float32), np.zeros((5, 7, 2), np.float32)
+        >>> data = Dataset(
+        ...     recipe=recipe, observations=observations, actions=actions, strata=np.zeros(5, np.int64), labels={}
+        ... )
+        >>> data.observations.shape
+        (5, 7, 3)
     """
 
     recipe: DataRecipe

@@ -31,7 +31,16 @@ FORMAT = 2
 
 
 class TrainingError(ValueError):
-    """Training cannot continue; the message says why and what to do."""
+    """Training cannot continue; the message says why and what to do.
+
+    Example:
+        >>> from gatel0rd.training import TrainingError
+        >>> try:
+        ...     raise TrainingError("the loss became nan in epoch 3; lower the learning rate")
+        ... except TrainingError as error:
+        ...     print(error)
+        the loss became nan in epoch 3; lower the learning rate
+    """
 
 
 def ignore_metrics(metrics: Metrics) -> None:
@@ -72,6 +81,12 @@ class TrainingLoop(ABC):
         completed: units of training so far.
         history: their metrics.
         seconds: wall time of all attempts together.
+
+    Example:
+        >>> from gatel0rd.training import Trainer, TrainingLoop
+        >>> from gatel0rd.training.ppo import AgentTrainer
+        >>> [kind.unit for kind in (Trainer, AgentTrainer) if issubclass(kind, TrainingLoop)]
+        ['epoch', 'update']
     """
 
     unit: ClassVar[str]

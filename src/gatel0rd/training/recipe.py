@@ -13,6 +13,11 @@ class DataRecipe:
     """Everything that determines a data set: the same recipe gives the same bytes.
 
     ``version`` is the generator's; it is raised when the same words would give other data.
+
+    Example:
+        >>> from gatel0rd.training import DataRecipe
+        >>> DataRecipe(scenario="rrc", policy="time", split="test", sequences=64, steps=50).name
+        'rrc-time-test-text-64x50-seed0'
     """
 
     scenario: str

@@ -99,7 +99,14 @@ def train_on_batches(
 
 @dataclass(frozen=True, kw_only=True)
 class Losses:
-    """The terms of the loss of Eq. 5, unweighted, and the share of open gates (None for cells without gates)."""
+    """The terms of the loss of Eq. 5, unweighted, and the share of open gates (None for cells without gates).
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd.training import Losses
+        >>> Losses(task=torch.tensor(0.5), penalty=torch.tensor(0.25)).total(sparsity_weight=2.0).item()
+        1.0
+    """
 
     task: Tensor
     penalty: Tensor | None = None
@@ -110,7 +117,18 @@ class Losses:
 
 
 class TorchStepper:
-    """The step as PyTorch operations. Shape: observations [T + 1, N, O], actions [T + 1, N, A]."""
+    """The step as PyTorch operations. Shape: observations [T + 1, N, O], actions [T + 1, N, A].
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd import TrainConfig, WorldModel, WorldModelConfig
+        >>> from gatel0rd.training import TorchStepper
+        >>> model = WorldModel(WorldModelConfig(observation_size=4, action_size=2))
+        >>> stepper = TorchStepper(model, TrainConfig(epochs=1), torch.randn(8, 5, 4), torch.randn(8, 5, 2))
+        >>> terms = stepper.step(torch.arange(5), probability=1.0, counter=0, generator=torch.Generator())
+        >>> sorted(terms)
+        ['loss', 'open_rate', 'penalty', 'task_loss']
+    """
 
     def __init__(self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor) -> None:
         self.model, self.config = model, config
@@ -166,7 +184,18 @@ class TorchStepper:
 
 
 class NativeStepper:
-    """The step in the compiled engine: the whole closed loop, its loss and its gradients in one call."""
+    """The step in the compiled engine: the whole closed loop, its loss and its gradients in one call.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd import TrainConfig, WorldModel, WorldModelConfig
+        >>> from gatel0rd.training import NativeStepper, make_stepper
+        >>> model = WorldModel(WorldModelConfig(observation_size=4, action_size=2))
+        >>> data = torch.randn(8, 5, 4), torch.randn(8, 5, 2)
+        >>> stepper = make_stepper(model, TrainConfig(epochs=1), *data, seed=0, engine="native")
+        >>> isinstance(stepper, NativeStepper)
+        True
+    """
 
     def __init__(
         self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor, trainer: FlatTrainer
@@ -229,6 +258,16 @@ def make_stepper(
     """The compiled step where it can run, else PyTorch's. Shape: observations [T + 1, N, O], actions [T + 1, N, A].
 
     ``in_place``: leave the tensors where they are, as views of overlapping windows have to be.
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd import TrainConfig, WorldModel, WorldModelConfig
+        >>> from gatel0rd.training import make_stepper
+        >>> model = WorldModel(WorldModelConfig(observation_size=4, action_size=2))
+        >>> stepper = make_stepper(model, TrainConfig(epochs=1), torch.randn(8, 5, 4), torch.randn(8, 5, 2), seed=0)
+        >>> terms = stepper.step(torch.arange(5), probability=0.5, counter=0, generator=torch.Generator())
+        >>> terms["loss"] > 0
+        True
     """
     if can_run(engine, [observations, actions], model, called=False):  # nothing calls the model: its hooks count
         program = None

@@ -41,6 +41,18 @@ class Trainer(TrainingLoop):
         snapshots: how many models to keep from the course of training, evenly spaced over the evaluations.
         checkpoint_seconds: time between checkpoints; one is also written at the end.
         engine: ``auto`` (the compiled engine where it can run), ``native`` or ``torch``.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from gatel0rd import TrainConfig, WorldModelConfig
+        >>> from gatel0rd.training import DataRecipe, Trainer
+        >>> from gatel0rd.worlds.data import generate
+        >>> data = generate(DataRecipe(scenario="rrc", policy="time", split="train", sequences=16, steps=10))
+        >>> model = WorldModelConfig(observation_size=4, action_size=2)
+        >>> trainer = Trainer(model, TrainConfig(epochs=2), data, {"train": data}, seed=0, directory=Path("run"))
+        >>> trained = trainer.run()
+        >>> [line["epoch"] for line in trainer.history]
+        [0, 1, 2]
     """
 
     unit = "epoch"
@@ -132,7 +144,17 @@ class Trainer(TrainingLoop):
 
 
 def time_first(data: Dataset, model: WorldModelConfig) -> tuple[Tensor, Tensor]:
-    """Observations and actions as tensors with time first; data that does not fit the model is an error."""
+    """Observations and actions as tensors with time first; data that does not fit the model is an error.
+
+    Example:
+        >>> from gatel0rd import WorldModelConfig
+        >>> from gatel0rd.training import DataRecipe, time_first
+        >>> from gatel0rd.worlds.data import generate
+        >>> data = generate(DataRecipe(scenario="rrc", policy="time", split="train", sequences=16, steps=10))
+        >>> observations, actions = time_first(data, WorldModelConfig(observation_size=4, action_size=2))
+        >>> observations.shape, actions.shape
+        (torch.Size([10, 16, 4]), torch.Size([10, 16, 2]))
+    """
     for name, array, expected in (
         ("observations", data.observations, model.observation_size),
         ("actions", data.actions, model.action_size),
@@ -144,7 +166,16 @@ def time_first(data: Dataset, model: WorldModelConfig) -> tuple[Tensor, Tensor]:
 
 
 def stratified_order(strata: Tensor, generator: torch.Generator) -> Tensor:
-    """A random order in which every stretch holds its share of each stratum. Shape: [N] -> [N]."""
+    """A random order in which every stretch holds its share of each stratum. Shape: [N] -> [N].
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd.training import stratified_order
+        >>> strata = torch.tensor([0, 0, 0, 1, 1, 1])
+        >>> order = stratified_order(strata, torch.Generator().manual_seed(0))
+        >>> [sorted(strata[pair].tolist()) for pair in order.split(2)]
+        [[0, 1], [0, 1], [0, 1]]
+    """
     shuffled = torch.randperm(len(strata), generator=generator)
     position = torch.empty(len(strata), dtype=torch.float64)
     for stratum in strata.unique():

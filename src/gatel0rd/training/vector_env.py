@@ -149,6 +149,13 @@ def make_vector_env(id: str, num_envs: int, *, backend: BackendName = "auto", **
         num_envs: how many.
         backend: ``envpool`` (extra ``fast``) or ``gymnasium``; ``auto``: EnvPool for MiniGrid if it is installed.
         options: of the environment.
+
+    Example:
+        >>> import gatel0rd.worlds  # registers our environments
+        >>> from gatel0rd.training import make_vector_env
+        >>> with make_vector_env("gatel0rd/Recall-v0", 4) as envs:
+        ...     envs.reset(seed=0).shape[0]
+        4
     """
     if backend not in ("auto", "gymnasium", "envpool"):
         raise ValueError(f"backend is {backend!r}; expected auto, gymnasium or envpool")

@@ -37,6 +37,12 @@ class EnvironmentSpec:
         id: for ``gymnasium.make``.
         entry_point: ``module:Class``, which is imported when it is needed, or the class itself.
         time_limit: steps after which an episode is truncated.
+
+    Example:
+        >>> from gatel0rd.worlds import EnvironmentSpec
+        >>> spec = EnvironmentSpec(id="mine/Line-v0", entry_point="my_worlds:Line", time_limit=50)
+        >>> spec.time_limit
+        50
     """
 
     id: str
@@ -53,7 +59,13 @@ class EnvironmentSpec:
 
 
 class Thing(NamedTuple):
-    """Something that moves in a world, and the columns among the observations that say where it is."""
+    """Something that moves in a world, and the columns among the observations that say where it is.
+
+    Example:
+        >>> from gatel0rd.worlds import get
+        >>> [thing.name for thing in get("rrc").things]
+        ['agent', 'robot']
+    """
 
     name: str
     columns: tuple[int, ...]
@@ -74,6 +86,16 @@ class World:
         memory_event: an event that a latent state has to hold on to: how many of its dimensions change is counted in
             sequences with it and in sequences without it. None: that is not counted.
         steering: how a person drives it in the explorer; None: not at all.
+
+    Example:
+        >>> from gatel0rd.worlds import World, names, register, unregister
+        >>> class Line(World):
+        ...     name, title = "line", "A line"
+        ...     observation_names, action_names = ("x",), ("push",)
+        >>> line = register(Line())
+        >>> "line" in names(), line.has_data
+        (True, False)
+        >>> unregister("line")
     """
 
     name: str

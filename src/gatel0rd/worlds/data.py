@@ -20,6 +20,13 @@ def generate(recipe: DataRecipe, progress: Progress = ignore_progress, directory
 
     Those that take long are made on all cores, and their parts are kept in ``directory``, so that nothing is lost when
     this is interrupted; :func:`obtain` deletes them when the whole is saved.
+
+    Example:
+        >>> from gatel0rd.training import DataRecipe
+        >>> from gatel0rd.worlds.data import generate
+        >>> data = generate(DataRecipe(scenario="rrc", policy="time", split="test", sequences=16, steps=10))
+        >>> data.observations.shape
+        (16, 10, 4)
     """
     world = registry.get(recipe.scenario)
     if recipe.sequences < 1 or recipe.steps < 2:
@@ -38,7 +45,17 @@ def generate(recipe: DataRecipe, progress: Progress = ignore_progress, directory
 
 
 def obtain(recipe: DataRecipe, directory: Path, progress: Progress = ignore_progress) -> Dataset:
-    """The data set from its file in ``directory``, made and saved there first if it is missing."""
+    """The data set from its file in ``directory``, made and saved there first if it is missing.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from gatel0rd.training import DataRecipe
+        >>> from gatel0rd.worlds.data import obtain
+        >>> recipe = DataRecipe(scenario="rrc", policy="time", split="test", sequences=16, steps=10)
+        >>> first, again = obtain(recipe, Path("data")), obtain(recipe, Path("data"))  # made, then read
+        >>> bool((first.observations == again.observations).all())
+        True
+    """
     path = directory / f"{recipe.name}.safetensors"
     if not path.exists():
         lock = f".{recipe.name}.lock"

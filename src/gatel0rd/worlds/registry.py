@@ -23,7 +23,17 @@ _loaded: set[str] = set()
 
 
 def register(world: World) -> World:
-    """Make a world known, and its environment known to Gymnasium; a name that is taken is an error."""
+    """Make a world known, and its environment known to Gymnasium; a name that is taken is an error.
+
+    Example:
+        >>> from gatel0rd.worlds import World, names, register, unregister
+        >>> class Ring(World):
+        ...     name, title = "ring", "A ring"
+        >>> _ = register(Ring())
+        >>> names()[-1]
+        'ring'
+        >>> unregister("ring")
+    """
     if not isinstance(world, World):
         raise TypeError(f"the world is {world!r}; expected an instance of a subclass of gatel0rd.worlds.World")
     name = getattr(world, "name", None)
@@ -40,7 +50,17 @@ def register(world: World) -> World:
 
 
 def unregister(name: str) -> None:
-    """Forget a world."""
+    """Forget a world.
+
+    Example:
+        >>> from gatel0rd.worlds import World, names, register, unregister
+        >>> class Ring(World):
+        ...     name, title = "ring", "A ring"
+        >>> _ = register(Ring())
+        >>> unregister("ring")
+        >>> "ring" in names()
+        False
+    """
     world = _worlds.pop(get(name).name)
     spec = world.environment
     if spec is not None and all(other.environment != spec for other in _worlds.values()):
@@ -51,13 +71,25 @@ def unregister(name: str) -> None:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all worlds, in the order in which they were registered."""
+    """The names of all worlds, in the order in which they were registered.
+
+    Example:
+        >>> from gatel0rd.worlds import names
+        >>> names()[:3]
+        ('billiard', 'rrc', 'shepherd')
+    """
     _load_own()
     return tuple(_worlds)
 
 
 def all_worlds() -> tuple[World, ...]:
-    """All worlds, in the order in which they were registered."""
+    """All worlds, in the order in which they were registered.
+
+    Example:
+        >>> from gatel0rd.worlds import all_worlds
+        >>> [world.title for world in all_worlds()][:2]
+        ['Billiard Ball', 'Robot Remote Control']
+    """
     return tuple(_worlds[name] for name in names())
 
 
@@ -67,7 +99,13 @@ def find(name: str | None) -> World | None:
 
 
 def get(name: str) -> World:
-    """The world with this name; an unknown name is an error that suggests the nearest."""
+    """The world with this name; an unknown name is an error that suggests the nearest.
+
+    Example:
+        >>> from gatel0rd.worlds import get
+        >>> get("rrc").title
+        'Robot Remote Control'
+    """
     world = find(name)
     if world is not None:
         return world

@@ -24,6 +24,15 @@ def export_onnx(fitted: FittedModel, out: Path) -> list[Path]:
       continues with its own predictions) -> predictions [time, batch, O], latents, gates.
 
     Models without actions have no such input, cells without sparse gates no such output.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.integrations.onnx import export_onnx
+        >>> from gatel0rd.models.fitted import wrap_model
+        >>> model = wrap_model(WorldModel(WorldModelConfig(observation_size=2, action_size=1)))
+        >>> [path.name for path in export_onnx(model, Path("onnx"))]
+        ['step.onnx', 'initial.onnx', 'sequence.onnx']
     """
     check_exportable(fitted)
     if out.exists() and not out.is_dir():

@@ -28,6 +28,8 @@ COLORS = {
     "none": "#7f7f7f",
 }
 """Of cells, and of the agent without a memory."""
+MARKERS = {"gatel0rd": "o", "lstm": "s", "gru": "^", "elman": "v", "clockwork": "D", "none": "X"}
+"""Of the same: what tells curves apart where there are no colours, as in print."""
 EXTRA_COLORS = ("#2f6fa7", "#6f9a3e", "#8569b0", "#b5772c", "#4d4d4d")
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -116,6 +118,13 @@ def color_of(line: Line, lines: Sequence[Line]) -> str:
     return free[(same_cell.index(line) - 1) % len(free)]
 
 
+def mark_line(line: Line, lines: Sequence[Line], points: int) -> dict[str, Any]:
+    """How a network's curve is marked: about six times, at other places than those of the other networks."""
+    every = max(1, points // 6)
+    first = every * next(place for place, other in enumerate(lines) if other is line) // len(lines)
+    return {"marker": MARKERS.get(line.name, MARKERS[line.cell]), "markersize": 3.6, "markevery": (first, every)}
+
+
 @styled
 def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log: bool = True) -> Figure:
     """Mean over seeds with a shaded standard deviation, over epochs; of agents with every seed, over frames."""
@@ -134,7 +143,8 @@ def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log:
         color = color_of(line, lines)
         seeds = max(summary.seeds for summary in summaries)
         label = f"{line.label} ({seeds} seed{'s' if seeds > 1 else ''})"
-        axes.plot(epochs, mean, "--" if line.dashed else "-", color=color, linewidth=1.6, label=label)
+        mark = mark_line(line, lines, len(epochs))
+        axes.plot(epochs, mean, "--" if line.dashed else "-", color=color, linewidth=1.6, label=label, **mark)
         if agents and seeds > 1:
             for own in (points for record in line.records if (points := record.curve(shown)) is not None):
                 axes.plot(np.array(own[0]) / 1e6, own[1], color=color, linewidth=0.6, alpha=0.45)
@@ -144,8 +154,7 @@ def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log:
     if axes.has_data():
         axes.set_yscale("log" if log else "linear")
         axes.legend(fontsize=7.5)
-        if log:
-            leave_out_start(axes)
+        leave_out_start(axes)
     if shown.measure == "success":
         axes.set_ylim(-0.03, 1.03)
     axes.set(title=title, xlabel="million frames" if agents else "epoch", ylabel=ylabel)
@@ -153,11 +162,17 @@ def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log:
 
 
 def leave_out_start(axes: Axes) -> None:
-    """Limits of a logarithmic axis by what comes after epoch 0: untrained networks would take most of its height."""
+    """Limits of the vertical axis by what comes after epoch 0: untrained networks would take most of its height."""
     points = np.concatenate([np.asarray(curve.get_xydata(), dtype=float) for curve in axes.lines])  # [K, 2]
     later = points[points[:, 0] > 0, 1]
-    if later.size and later.min() > 0:
-        axes.set_ylim(later.min() / 1.5, later.max() * 1.5)
+    if not later.size:
+        return
+    low, high = later.min(), later.max()
+    if axes.get_yscale() == "linear":
+        margin = 0.06 * (high - low) or 0.06
+        axes.set_ylim(low - margin, high + margin)
+    elif low > 0:
+        axes.set_ylim(low / 1.5, high * 1.5)
 
 
 @styled
@@ -189,7 +204,7 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
                 continue
             record = records[row - len(panels)]
             _latent_states(axes, record.content["measures"]["examples"][example])
-            axes.set_ylabel(f"$h_t - h_0$\nseed {record.seed}", fontsize=8)
+            axes.set_ylabel(f"latent change\nseed {record.seed}", fontsize=8)
         grid[depth - 1][column].set_xlabel("time step")
     named = {
         label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
@@ -226,10 +241,11 @@ def planning(lines: Sequence[Line], *, title: str) -> Figure:
         color = color_of(line, lines)
         counts = "–".join(str(count) for count in dict.fromkeys((episodes.min(), episodes.max())))
         seeds = f"{len(outcomes)} {kind}, {counts} episodes"
-        axes.plot(epochs, mean, ".-", color=color, linewidth=1.6, label=f"{line.label} ({seeds})")
+        mark = mark_line(line, lines, len(epochs))
+        axes.plot(epochs, mean, color=color, linewidth=1.6, label=f"{line.label} ({seeds})", **mark)
         axes.fill_between(epochs, mean - error, mean + error, color=color, alpha=0.18, linewidth=0)
     if axes.has_data():
-        figure.legend(loc="outside lower center", ncols=2, fontsize=6)  # curves leave no room inside
+        figure.legend(loc="outside lower center", ncols=2, fontsize=6.5)  # curves leave no room inside
     axes.set(title=title, xlabel="epoch", ylabel="success rate", ylim=(-0.03, 1.03))
     return figure
 
@@ -253,7 +269,7 @@ def profiles(
             axes.plot(thresholds, statistic(rows), color=COLORS[name], linewidth=1.6, label=labels[name])
             axes.fill_between(thresholds, low, high, color=COLORS[name], alpha=0.15, linewidth=0)
         axes.set(title=title, xlabel=xlabel, ylim=(-0.03, 1.03))
-    grid[0][0].set_ylabel("share of runs above τ")
+    grid[0][0].set_ylabel("share of runs above that score")
     grid[0][0].legend(fontsize=7.5)
     return figure
 
@@ -265,6 +281,7 @@ def sampling(lines: Sequence[Line], *, title: str) -> Figure:
     legend = figure.axes[0].get_legend()
     if legend is not None:
         legend.remove()
+    figure.axes[0].set_ylim(-0.03, 1.03)
     return figure
 
 

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Sequence
 
-from gatel0rd.paper.claims import VERDICTS, Verdict
+from gatel0rd.paper.claims import DECIDED, SINGULAR, VERDICTS, Verdict
 from gatel0rd.paper.report.judge import Judged, count_verdicts, count_words
 from gatel0rd.tables import Table
 
@@ -18,15 +18,6 @@ RULE = (
     "scale. Not measured: the records are of a version that did not measure it. Networks missing: some that the claim "
     "is about were not trained at that scale."
 )
-
-
-SINGULAR: dict[Verdict, str] = {
-    "not enough seeds": "lacks seeds",
-    "not measured": "was not measured",
-    "networks missing": "lacks networks",
-    "not run": "was not run",
-}
-"""What to say of one claim that is undecided."""
 
 
 def dot(verdict: Verdict, words: str = "") -> str:
@@ -64,7 +55,7 @@ def describe_world(judged: Sequence[Judged]) -> str:
     gaps = [
         f"{counts[verdict]} {SINGULAR[verdict] if counts[verdict] == 1 else words}"
         for verdict, words in VERDICTS.items()
-        if counts[verdict] and verdict in SINGULAR
+        if counts[verdict] and verdict not in DECIDED
     ]
     return f"{sentence}; {', '.join(gaps)}." if gaps else f"{sentence}."
 
@@ -72,7 +63,7 @@ def describe_world(judged: Sequence[Judged]) -> str:
 def draw_board(judged: Sequence[Judged]) -> str:
     """The first screen: how many claims hold; per world a sentence, its decided figures with scale, then the others."""
     counts = "".join(
-        f"<div><b>{count}</b><span>{VERDICTS[verdict]}{dot(verdict)}</span></div>"
+        f"<div><b>{count}</b><span>{(SINGULAR if count == 1 else VERDICTS)[verdict]}{dot(verdict)}</span></div>"
         for verdict, count in count_verdicts(judged).items()
     )
     rows = ""

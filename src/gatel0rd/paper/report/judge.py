@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gatel0rd.paper.claims import DECIDED, VERDICTS, Finding, Verdict, judge
+from gatel0rd.paper.claims import DECIDED, SINGULAR, VERDICTS, Finding, Verdict, judge
 from gatel0rd.paper.plan import find
 from gatel0rd.paper.records import Line, Record
 from gatel0rd.paper.report.select import Answer, select_answers, select_lines
@@ -119,5 +119,8 @@ def count_words(judged: Sequence[Judged]) -> str:
     """How many claims there are, and how many hold; one that was tested with two presets has two verdicts."""
     claims = len({(claim.id, claim.words) for claim in judged})
     what = f"{claims} claims" if claims == len(judged) else f"{len(judged)} verdicts on {claims} claims"
-    counts = ", ".join(f"{count} {VERDICTS[verdict]}" for verdict, count in count_verdicts(judged).items())
+    counts = ", ".join(
+        f"{count} {(SINGULAR if count == 1 else VERDICTS)[verdict]}"
+        for verdict, count in count_verdicts(judged).items()
+    )
     return f"{what}: {counts}."

@@ -1,14 +1,15 @@
 """How the page looks."""
 
 STYLE = """
-:root { --ink: #23272f; --soft: #667085; --line: #e4e7ec; --accent: #c0392b; --paper: #fdfcfa; }
+:root { --ink: #23272f; --soft: #667085; --line: #e4e7ec; --accent: #c0392b; --paper: #fdfcfa; --card: white;
+  --head: #f6f4ef; --code: #f2f0eb; color-scheme: light dark; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 Georgia, "Times New Roman", serif; }
 main, header > div, .bar > div { max-width: 1180px; margin: 0 auto; padding: 0 24px; }
 header { background: #23272f; color: #fdfcfa; padding: 22px 0 18px; }
 header h1 { margin: 0 0 4px; font-size: 28px; font-weight: normal; }
 header p { margin: 2px 0; color: #c9ced6; max-width: 1000px; font-size: 14px; line-height: 1.45; }
-.bar { position: sticky; top: 0; z-index: 9; background: white; border-bottom: 1px solid var(--line);
+.bar { position: sticky; top: 0; z-index: 9; background: var(--card); border-bottom: 1px solid var(--line);
   font: 13px/1.4 system-ui, sans-serif; }
 .bar > div { display: flex; gap: 4px 16px; overflow-x: auto; padding-top: 8px; padding-bottom: 8px; }
 .bar a { color: var(--ink); text-decoration: none; white-space: nowrap; } .bar a:hover { color: var(--accent); }
@@ -21,21 +22,21 @@ h3 { font: 600 15px/1.4 system-ui, sans-serif; margin: 22px 0 6px; }
 .id { color: var(--accent); margin-left: 10px; }
 .claim { border-left: 3px solid var(--accent); padding: 2px 0 2px 14px; margin: 12px 0; }
 .note, footer { color: var(--soft); font: 14px/1.5 system-ui, sans-serif; }
-code { background: #f2f0eb; padding: 2px 7px; border-radius: 4px; }
+code { background: var(--code); padding: 2px 7px; border-radius: 4px; }
 .blocks { display: flex; flex-wrap: wrap; gap: 0 24px; align-items: flex-start; }
 .blocks > div { max-width: 100%; }
 figure { margin: 8px 0; width: fit-content; max-width: 100%; padding: 10px;
   background: white; border: 1px solid var(--line); border-radius: 6px; }
 figure img { display: block; max-width: 100%; height: auto; }
-figcaption { contain: inline-size; color: var(--soft); font: 13px/1.4 system-ui, sans-serif; padding: 6px 4px 0; }
+figcaption { contain: inline-size; color: #667085; font: 13px/1.4 system-ui, sans-serif; padding: 6px 4px 0; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font: 14px/1.45 system-ui, sans-serif; background: white; margin: 6px 0; }
+table { border-collapse: collapse; font: 14px/1.45 system-ui, sans-serif; background: var(--card); margin: 6px 0; }
 th, td { border: 1px solid var(--line); padding: 6px 12px; text-align: right; min-width: 6.5em; }
 th:first-child, td:first-child { text-align: left; }
-th { background: #f6f4ef; font-weight: 600; }
+th { background: var(--head); font-weight: 600; }
 footer { padding: 24px 0 48px; }
 .counts { display: flex; flex-wrap: wrap; gap: 10px; margin: 18px 0 12px; font-family: system-ui, sans-serif; }
-.counts div { background: white; border: 1px solid var(--line); border-radius: 6px; padding: 4px 16px 6px; }
+.counts div { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 4px 16px 6px; }
 .counts b { display: inline-block; font-size: 22px; font-weight: 600; line-height: 1.3; margin-right: 7px; }
 .counts span, .board, .claims { font-size: 14px; }
 .board { font-family: system-ui, sans-serif; }
@@ -45,7 +46,7 @@ footer { padding: 24px 0 48px; }
 .board p { margin: 0 0 6px; }
 .board .chips { display: flex; flex-wrap: wrap; gap: 5px; grid-column: 2; }
 .board .open { margin-top: 5px; align-items: baseline; }
-.board .chips a { color: var(--ink); text-decoration: none; background: white; border: 1px solid var(--line);
+.board .chips a { color: var(--ink); text-decoration: none; background: var(--card); border: 1px solid var(--line);
   border-radius: 5px; padding: 2px 9px; font-size: 13px; }
 .board .chips a small { color: var(--soft); margin-left: 6px; font-size: 12px; }
 .board .open, .board .chips.open a { color: var(--soft); font-size: 12px; }
@@ -67,6 +68,14 @@ details.scale { margin: 14px 0; border: 1px solid var(--line); border-radius: 6p
 details.scale > summary { cursor: pointer; font: 14px/1.8 system-ui, sans-serif; color: var(--soft); }
 summary { cursor: pointer; }
 #claims > details > summary { font: 600 15px/1.4 system-ui, sans-serif; margin: 22px 0 6px; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e6ea; --soft: #a3abb8; --line: #3b414d; --accent: #ff8f80; --paper: #1b1e24; --card: #262a32;
+    --head: #2e333d; --code: #2e333d; }
+}
+@media print {
+  .bar { display: none; } section, figure, tr { break-inside: avoid; } header { background: none; color: black; }
+  header p { color: black; } .scroll { overflow: visible; }
+}
 @media (max-width: 700px) {
   main, header > div, .bar > div { padding-left: 14px; padding-right: 14px; }
   .board > div { grid-template-columns: 1fr; } .board .chips { grid-column: 1; }

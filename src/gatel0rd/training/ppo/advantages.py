@@ -17,6 +17,14 @@ def generalized_advantages(
         ends: True where a step ended its episode: what comes later belongs to another one.
 
     Shape: [T, N] each -> [T, N].
+
+    Example:
+        >>> import torch
+        >>> from gatel0rd.training.ppo import generalized_advantages
+        >>> rewards, values = torch.tensor([[0.0], [1.0]]), torch.zeros(2, 1)
+        >>> ends = torch.tensor([[False], [True]])
+        >>> generalized_advantages(rewards, values, values, ends, gamma=0.5, gae_lambda=1.0).tolist()
+        [[0.5], [1.0]]
     """
     errors = (rewards + gamma * next_values - values).numpy()
     passed_on = (gamma * gae_lambda * (~ends).to(rewards.dtype)).numpy()

@@ -32,6 +32,16 @@ def play_episodes(
     Args:
         greedy: take the most probable actions instead of drawing them.
         on_step: called after every step with the number of episodes that have ended.
+
+    Example:
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.models import ActorCritic
+        >>> from gatel0rd.training import make_vector_env
+        >>> from gatel0rd.training.ppo import fitting_agent, play_episodes
+        >>> with make_vector_env("gatel0rd/Recall-v0", 4) as envs:
+        ...     played = play_episodes(ActorCritic(fitting_agent(envs)), envs, episodes=8, seed=0)
+        >>> len(played.returns)
+        8
     """
     generator = torch.Generator().manual_seed(seed)
     collector = RolloutCollector(agent, envs, seed=seed)
@@ -49,7 +59,18 @@ def play_episodes(
 def evaluate_policy(
     agent: ActorCritic, environment: str, *, episodes: int, seed: int, backend: BackendName = "auto"
 ) -> dict[str, float]:
-    """Success rate (episodes that end with a reward), mean return and mean length in an environment."""
+    """Success rate (episodes that end with a reward), mean return and mean length in an environment.
+
+    Example:
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.models import ActorCritic
+        >>> from gatel0rd.training import make_vector_env
+        >>> from gatel0rd.training.ppo import evaluate_policy, fitting_agent
+        >>> with make_vector_env("gatel0rd/Recall-v0", 1) as envs:
+        ...     agent = ActorCritic(fitting_agent(envs))
+        >>> sorted(evaluate_policy(agent, "gatel0rd/Recall-v0", episodes=8, seed=0))
+        ['episodes', 'length', 'return', 'success']
+    """
     with make_vector_env(environment, min(episodes, ENVIRONMENTS_AT_ONCE), backend=backend) as envs:
         played = play_episodes(agent, envs, episodes=episodes, seed=seed)
     return {

@@ -21,7 +21,22 @@ from gatel0rd.training.ppo.rollout import RolloutBuffer
 
 
 class Learner:
-    """Improves an agent by gradient steps on its rollouts."""
+    """Improves an agent by gradient steps on its rollouts.
+
+    Example:
+        >>> import torch
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.models import ActorCritic
+        >>> from gatel0rd.training import PPOConfig, make_vector_env
+        >>> from gatel0rd.training.ppo import Learner, RolloutCollector, fitting_agent
+        >>> config = PPOConfig(environments=4, steps=8, chunk=4, batch_size=16)
+        >>> with make_vector_env("gatel0rd/Recall-v0", 4) as envs:
+        ...     agent = ActorCritic(fitting_agent(envs))
+        ...     rollout, _ = RolloutCollector(agent, envs, seed=0).collect(config, torch.Generator())
+        >>> terms = Learner(agent, config).update(rollout, torch.Generator())
+        >>> "entropy" in terms
+        True
+    """
 
     def __init__(self, agent: ActorCritic, config: PPOConfig) -> None:
         self.agent, self.config = agent, config

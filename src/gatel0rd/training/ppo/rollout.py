@@ -30,6 +30,18 @@ class RolloutBuffer:
         next_values: values of the observations after the steps, 0 where nothing comes after, [T, N].
         noise: gate noise that was drawn, [T, N, H] or None.
         memories: states before steps 0, k, 2k, … with k half a chunk, [K, N, ·] each.
+
+    Example:
+        >>> import torch
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.models import ActorCritic
+        >>> from gatel0rd.training import PPOConfig, make_vector_env
+        >>> from gatel0rd.training.ppo import RolloutCollector, fitting_agent
+        >>> with make_vector_env("gatel0rd/Recall-v0", 4) as envs:
+        ...     collector = RolloutCollector(ActorCritic(fitting_agent(envs)), envs, seed=0)
+        ...     buffer, _ = collector.collect(PPOConfig(environments=4, steps=8, chunk=4), torch.Generator())
+        >>> buffer.rewards.shape
+        torch.Size([8, 4])
     """
 
     observations: Tensor
@@ -46,7 +58,14 @@ class RolloutBuffer:
 
 @dataclass
 class EpisodeStatistics:
-    """Returns and lengths of episodes that ended, and whether their last step was rewarded."""
+    """Returns and lengths of episodes that ended, and whether their last step was rewarded.
+
+    Example:
+        >>> from gatel0rd.training.ppo import EpisodeStatistics
+        >>> episodes = EpisodeStatistics(returns=[0.9, 0.0], lengths=[12, 100], rewarded=[True, False])
+        >>> sum(episodes.rewarded) / len(episodes.rewarded)
+        0.5
+    """
 
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
@@ -54,7 +73,20 @@ class EpisodeStatistics:
 
 
 class RolloutCollector:
-    """An agent in its environments: keeps observations, memories and running episodes between rollouts."""
+    """An agent in its environments: keeps observations, memories and running episodes between rollouts.
+
+    Example:
+        >>> import torch
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.models import ActorCritic
+        >>> from gatel0rd.training import PPOConfig, make_vector_env
+        >>> from gatel0rd.training.ppo import RolloutCollector, fitting_agent
+        >>> with make_vector_env("gatel0rd/Recall-v0", 4) as envs:
+        ...     collector = RolloutCollector(ActorCritic(fitting_agent(envs)), envs, seed=0)
+        ...     buffer, episodes = collector.collect(PPOConfig(environments=4, steps=8, chunk=4), torch.Generator())
+        >>> buffer.starts[0].tolist()
+        [True, True, True, True]
+    """
 
     def __init__(self, agent: ActorCritic, envs: VectorEnv, *, seed: int) -> None:
         self.agent, self.envs = agent, envs

@@ -49,6 +49,19 @@ class AgentTrainer(TrainingLoop):
         evaluations: ids of the environments in which the agent is evaluated.
         evaluate_every: updates between evaluations; there is one after the last update in any case.
         trials: episodes of each evaluation.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.training import PPOConfig, make_vector_env
+        >>> from gatel0rd.training.ppo import AgentTrainer, fitting_agent
+        >>> with make_vector_env("gatel0rd/Recall-v0", 1) as envs:
+        ...     agent = fitting_agent(envs)
+        >>> config = PPOConfig(environments=4, steps=8, chunk=4, batch_size=16)
+        >>> trainer = AgentTrainer("gatel0rd/Recall-v0", agent, config, frames=64, seed=0, directory=Path("agent"))
+        >>> trained = trainer.run()
+        >>> len(trainer.history)
+        2
     """
 
     unit = "update"
@@ -137,7 +150,20 @@ class AgentTrainer(TrainingLoop):
 
 
 def check_agent_fits(agent: ActorCriticConfig, envs: VectorEnv) -> None:
-    """Raise an error for an agent that was made for other observations or actions."""
+    """Raise an error for an agent that was made for other observations or actions.
+
+    Example:
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.models import ActorCriticConfig
+        >>> from gatel0rd.training import make_vector_env
+        >>> from gatel0rd.training.ppo import check_agent_fits
+        >>> with make_vector_env("gatel0rd/Recall-v0", 1) as envs:
+        ...     try:
+        ...         check_agent_fits(ActorCriticConfig(observation_shape=(99,), actions=2), envs)
+        ...     except ValueError as error:
+        ...         print(str(error).partition(";")[2])
+         the agent was made for (99,)
+    """
     config = fitting_agent(envs)
     for name in ("observation_shape", "actions", "continuous"):
         if getattr(agent, name) != getattr(config, name):
@@ -147,7 +173,17 @@ def check_agent_fits(agent: ActorCriticConfig, envs: VectorEnv) -> None:
 
 
 def fitting_agent(envs: VectorEnv) -> ActorCriticConfig:
-    """The agent with default settings that fits environments."""
+    """The agent with default settings that fits environments.
+
+    Example:
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd.training import make_vector_env
+        >>> from gatel0rd.training.ppo import fitting_agent
+        >>> with make_vector_env("CartPole-v1", 1) as envs:
+        ...     agent = fitting_agent(envs)
+        >>> agent.observation_shape, agent.actions
+        ((4,), 2)
+    """
     space = envs.action_space
     discrete = isinstance(space, spaces.Discrete)
     actions = int(space.n) if isinstance(space, spaces.Discrete) else space.shape[0]
