@@ -157,7 +157,9 @@ def describe_method(segmentation: dict[str, Any]) -> list[str]:
 
 
 def segment(
-    model: Positional[Annotated[Path, arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` wrote.")]],
+    model: Positional[
+        Annotated[Path, arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` wrote, or one of the zoo.")]
+    ],
     data: Positional[DataSource],
     out: Annotated[
         Path, arg(metavar="FILE", help="File to write: CSV, or JSON with segments as well, by its ending.")
@@ -254,7 +256,10 @@ def explore(
     models: Positional[
         Annotated[
             tuple[Path, ...],
-            optional("MODEL", "Directories of models, which are shown side by side; recordings may follow them."),
+            optional(
+                "MODEL",
+                "Directories of models or names of the zoo, which are shown side by side; recordings may follow them.",
+            ),
         ]
     ],
     data: Annotated[
@@ -276,14 +281,18 @@ def explore(
     from gatel0rd.explore import save_page, serve
     from gatel0rd.files import check_writable
     from gatel0rd.models.io import load_fitted as load
+    from gatel0rd.models.zoo import resolve, zoo_name
     from gatel0rd.recordings import read_for_models
 
     *given, last = [str(path) for path in models] or [""]
-    if data is None and given and not Path(last).is_dir():
+    if data is None and given and not resolve(last).is_dir():
         models, data = models[:-1], last
     if not models:
-        raise ValueError("no model was given; expected directories that `gatel0rd fit` or `gatel0rd run` left")
-    loaded = [(path.name or str(path), load(path)) for path in models]
+        raise ValueError(
+            "no model was given; expected directories that `gatel0rd fit` or `gatel0rd run` left, or names that "
+            "`gatel0rd zoo` lists"
+        )
+    loaded = [(zoo_name(path) or path.name or str(path), load(path)) for path in models]
     recordings = None if data is None else read_for_models(loaded, data, sequence=sequence, time=time)
     if save is not None:
         check_writable(save)
@@ -300,7 +309,9 @@ def explore(
 
 def export(
     model: Positional[
-        Annotated[Path, arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` or `run` wrote.")]
+        Annotated[
+            Path, arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` or `run` wrote, or one of the zoo.")
+        ]
     ],
     to: Annotated[Literal["onnx"], arg(help="Format of the files.")] = "onnx",
     out: Annotated[Path | None, optional("DIR", "Directory for the files. The default is MODEL/onnx.")] = None,
@@ -311,6 +322,7 @@ def export(
     """
     from gatel0rd.integrations.onnx import export_onnx
     from gatel0rd.models.io import load_fitted as load
+    from gatel0rd.models.zoo import default_output
 
-    for path in export_onnx(load(model), model / to if out is None else out):
+    for path in export_onnx(load(model), default_output(model, to, named=f"-{to}") if out is None else out):
         console.print(f"wrote {path}")
