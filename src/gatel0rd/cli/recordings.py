@@ -310,7 +310,8 @@ def explore(
 def export(
     model: Positional[
         Annotated[
-            Path, arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` or `run` wrote, or one of the zoo.")
+            Path,
+            arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` or `run` wrote, or one of the zoo."),
         ]
     ],
     to: Annotated[Literal["onnx"], arg(help="Format of the files.")] = "onnx",

@@ -55,9 +55,7 @@ def data_make(
 
 def animate(
     run: Positional[
-        Annotated[
-            Path, arg(metavar="RUN", help="Directory of a finished run, or a model that `gatel0rd zoo` lists.")
-        ]
+        Annotated[Path, arg(metavar="RUN", help="Directory of a finished run, or a model that `gatel0rd zoo` lists.")]
     ],
     sequence: Annotated[
         int | None,
@@ -65,7 +63,9 @@ def animate(
     ] = None,
     out: Annotated[
         Path | None,
-        optional("FILE", "GIF or WebP file to write. The default is animation.gif in RUN, or rrc-gatel0rd.gif of the zoo."),
+        optional(
+            "FILE", "GIF or WebP file to write. The default is animation.gif in RUN, or rrc-gatel0rd.gif of the zoo."
+        ),
     ] = None,
 ) -> None:
     """Film a predicted sequence next to the real one.

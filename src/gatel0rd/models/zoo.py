@@ -1,6 +1,6 @@
 """Trained models that come with this package: ``zoo:rrc/gatel0rd`` instead of the directory of a run.
 
-An entry is a directory below ``zoo/`` of the package, named after it, with the weights of a finished run and its record;
+An entry is a directory below ``zoo/`` of the package, named after it, with a finished run's weights and its record;
 ``zoo/data`` has some sequences of the worlds that take long to generate. `gatel0rd zoo` lists the entries, and
 ``scripts/zoo add RUN`` makes one.
 """
