@@ -62,7 +62,7 @@ def test_gates_of_robot_remote_control_are_clean():
     found = gating(load_model("zoo:rrc/gatel0rd"), data, run.world.events(data)["control"])
     assert found["hits"] > 0.85 and found["false_alarms"] < 0.15
     numbers = read_entry("rrc/gatel0rd").numbers
-    assert numbers["hits"] > 0.9 and numbers["false_alarms"] < 0.15
+    assert numbers["hits"] > 0.9 and numbers["false alarms"] < 0.15
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.safetensors")), ids=lambda path: path.stem)

@@ -40,7 +40,7 @@ def demo(
     path = write_page(content, out / "demo.html")
     gating, (ours, theirs) = content["gating"], content["errors"]
     console.print(
-        f"A gate opens at {gating['hits']['ours']:.1%} of the events and at {gating['false_alarms']['ours']:.1%} of all "
+        f"A gate opens at {gating['hits']['ours']:.1%} of the events and {gating['false_alarms']['ours']:.1%} of all "
         f"other inputs; with other actions than in training, the GRU's error is "
         f"{theirs['unlike']['ours'] / ours['unlike']['ours']:.1f} times GateL0RD's.",
         highlight=False,
