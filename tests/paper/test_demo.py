@@ -13,7 +13,7 @@ from PIL import Image
 
 from gatel0rd.models import load_model
 from gatel0rd.models.events import find_events
-from gatel0rd.paper.demo.content import EARLIEST, LATEST, choose_sequences, draw_scene
+from gatel0rd.paper.demo.content import EARLIEST, LATEST, choose_sequences, count_events, draw_scene, summarize_events
 from gatel0rd.paper.demo.training import plan_demo
 from gatel0rd.paper.measures import example
 from gatel0rd.worlds import registry
@@ -37,7 +37,8 @@ def test_both_networks_are_trained_alike_for_half_of_the_papers_epochs():
 
 def test_sequences_are_chosen_by_the_rule_that_the_page_states(data):
     model, world = load_model(TRAINED), registry.get("rrc")
-    (first, second, without, plain), share = choose_sequences(world, model, data)
+    counts = count_events(model, data)
+    first, second, without, plain = choose_sequences(world, data, counts)
     onset = data.labels["onset"]
 
     def events(index):
@@ -48,7 +49,9 @@ def test_sequences_are_chosen_by_the_rule_that_the_page_states(data):
 
     with_control = np.flatnonzero(onset >= 0).tolist()
     single = {index for index in with_control if events(index) == 1}
-    assert share == pytest.approx(len(single) / len(with_control))
+    summary = summarize_events(data, counts)
+    assert summary["single"] == pytest.approx(len(single) / len(with_control))
+    assert summary["median"] == np.median([events(index) for index in with_control])
     candidates = [index for index in single if EARLIEST <= onset[index] <= LATEST]
     assert [first.index, second.index] == sorted(candidates, key=way, reverse=True)[:2]
     assert without.index == np.flatnonzero(onset < 0)[0] and plain.index == with_control[0]

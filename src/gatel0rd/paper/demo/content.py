@@ -91,7 +91,8 @@ def make_content(
     networks = [read_network(run, out) for run in runs]
     first = networks[0]
     data = obtain(first.run.evaluation_data[-1], out / "data")
-    choices, share = choose_sequences(first.run.world, first.model, data)
+    counts = count_events(first.model, data)
+    choices = choose_sequences(first.run.world, data, counts)
     sequences = []
     for done, choice in enumerate(choices, start=1):
         sequences.append(show_sequence(choice, networks, data))
@@ -99,7 +100,7 @@ def make_content(
     return {
         "networks": [{"cell": network.run.network, "title": network.title} for network in networks],
         "sequences": sequences,
-        "one_event_share": share,
+        "events": summarize_events(data, counts),
         "errors": [compare_errors(network) for network in networks],
         "gating": compare_gating(first),
         "changed": [changed_share(network.record) for network in networks],
@@ -111,25 +112,44 @@ def make_content(
     }
 
 
-def choose_sequences(world: World, model: WorldModel, data: Dataset) -> tuple[list[Choice], float]:
-    """The sequences to show, and the share of those with the event in which gates open exactly once.
+def count_events(model: WorldModel, data: Dataset) -> NDArray[np.int64]:
+    """How many events the gates of a model that runs on its own mark in each sequence, [N]."""
+    gates = open_gates(model, data, free=True)
+    assert gates is not None, "the demo's first network has gates"
+    counts: NDArray[np.int64] = event_starts(np.any(gates, axis=-1)).sum(axis=1)
+    return counts
+
+
+def summarize_events(data: Dataset, counts: NDArray[np.int64]) -> dict[str, float]:
+    """Shares of the sequences with control that have a ``single`` event, and of those without that have ``none``."""
+    controlled = data.labels["onset"] >= 0
+    return {
+        "single": float((counts[controlled] == 1).mean()),
+        "median": float(np.median(counts[controlled])),
+        "none": float((counts[~controlled] == 0).mean()),
+    }
+
+
+def choose_sequences(world: World, data: Dataset, counts: NDArray[np.int64]) -> list[Choice]:
+    """The sequences to show.
 
     The first two are the ones in which the robot travels farthest, of those in which the event happens between
     :data:`EARLIEST` and :data:`LATEST` and gates open in exactly one event. Then comes the first sequence without the
     event, and the first one with it, whatever they show.
+
+    Shape: counts [N], how many events there are in each sequence.
     """
     onset = data.labels["onset"]
-    gates = open_gates(model, data, free=True)
-    assert gates is not None
-    counts = event_starts(np.any(gates, axis=-1)).sum(axis=1)  # [N]
     in_time = (onset >= EARLIEST) & (onset <= LATEST)
-    candidates = in_time & (counts == 1) if (in_time & (counts == 1)).sum() >= 2 else in_time
+    single = in_time & (counts == 1)
+    enough = single.sum() >= 2  # not so if training was too short for clean gates
     robot = world.things[1].columns
     way = np.linalg.norm(np.diff(data.observations[:, :, list(robot)], axis=1), axis=-1).sum(axis=1)
-    farthest = np.argsort(np.where(candidates, -way, np.inf), kind="stable")[:2]
+    farthest = np.argsort(np.where(single if enough else in_time, -way, np.inf), kind="stable")[:2]
     reason = (
-        f"Of the test sequences in which the agent reaches the computer between steps {EARLIEST} and {LATEST} and "
-        "GateL0RD's gates open in a single event, the one in which the robot travels {}."
+        f"Of the test sequences in which the agent reaches the computer between steps {EARLIEST} and {LATEST}"
+        + (" and GateL0RD's gates open in a single event" if enough else "")
+        + ", the one in which the robot travels {}."
     )
     chosen = [
         Choice(int(index), f"control {number}", reason.format(words))
@@ -141,7 +161,7 @@ def choose_sequences(world: World, model: WorldModel, data: Dataset) -> tuple[li
     )
     plain = next(index for index in np.flatnonzero(onset >= 0).tolist() if index not in farthest)
     chosen.append(Choice(plain, "not chosen", "The first test sequence with control, whatever it shows."))
-    return chosen, float((counts[onset >= 0] == 1).mean())
+    return chosen
 
 
 def show_sequence(choice: Choice, networks: Sequence[TrainedNetwork], data: Dataset) -> dict[str, Any]:

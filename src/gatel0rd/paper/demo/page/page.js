@@ -84,9 +84,8 @@ function makeMemory(shown, event, range) {
   label("which of them change", { x: left, y: top + memory + gap - 5, class: "label" }, svg);
   if (event !== null) {
     draw("line", { x1: x(event), x2: x(event), y1: top, y2: height, stroke: "#c0392b", "stroke-dasharray": "2 3" }, svg);
-    const atEnd = event > steps * 0.75;
-    label("at the computer", { x: x(event) + (atEnd ? -4 : 4), y: top + memory - 3, class: "event-text",
-      "text-anchor": atEnd ? "end" : "start" }, svg);
+    const place = Math.min(Math.max(x(event) + 4, 150), width - 90); // right of the other label, and inside
+    label("at the computer", { x: place, y: top + memory + gap - 5, class: "event-text" }, svg);
   }
   const cursor = draw("line", { y1: top, y2: height, stroke: "#22262b", "stroke-width": 1 }, svg);
   return {
@@ -141,8 +140,10 @@ function buildPanes() {
     return pane.element;
   });
   byId("panes").replaceChildren(left.element, ...panes);
-  byId("reason").textContent = `${sequence.reason} (Sequence ${sequence.index + 1} of the test set; in `
-    + `${Math.round(100 * content.one_event_share)} % of all sequences with control there is exactly one event.)`;
+  const { single, median, none } = content.events;
+  byId("reason").textContent = `${sequence.reason} It is sequence ${sequence.index + 1} of the test set. In all of it, gates open in exactly one `
+    + `event in ${Math.round(100 * single)} % of the sequences with control (the median is ${median} events), and never in `
+    + `${Math.round(100 * none)} % of those without.`;
   byId("time").max = sequence.steps - 1;
 }
 
