@@ -63,6 +63,6 @@ def test_the_page_plays_as_a_file(page_file, page, width):
     first = content["sequences"][0]["networks"]
     shown = page.locator(".pane h3 small").all_inner_texts()[1:]
     assert shown == [f"robot off by {network['distance'][30]:.2f}" for network in first]
-    page.select_option("#sequences", label="no control")
+    page.select_option("#sequences", label="without control")
     assert "never reaches the computer" in page.locator(".story").inner_text()
     assert page.locator("#rates td b").count() == 4 and page.locator(".bar").count() == 4

@@ -152,15 +152,15 @@ def choose_sequences(world: World, data: Dataset, counts: NDArray[np.int64]) -> 
         + ", the one in which the robot travels {}."
     )
     chosen = [
-        Choice(int(index), f"control {number}", reason.format(words))
-        for number, (index, words) in enumerate(zip(farthest, ("farthest", "second farthest"), strict=True), start=1)
+        Choice(int(index), f"with control, {number}", reason.format(words))
+        for index, number, words in zip(farthest, ("first", "second"), ("farthest", "second farthest"), strict=True)
     ]
     without = int(np.flatnonzero(onset < 0)[0])
     chosen.append(
-        Choice(without, "no control", "The first test sequence in which the agent never reaches the computer.")
+        Choice(without, "without control", "The first test sequence in which the agent never reaches the computer.")
     )
     plain = next(index for index in np.flatnonzero(onset >= 0).tolist() if index not in farthest)
-    chosen.append(Choice(plain, "not chosen", "The first test sequence with control, whatever it shows."))
+    chosen.append(Choice(plain, "with control, not chosen", "The first test sequence with control, whatever it shows."))
     return chosen
 
 

@@ -29,7 +29,7 @@ function label(text, attributes, parent) {
   draw("text", attributes, parent).textContent = text;
 }
 
-const percent = (value) => `${(100 * value).toFixed(1).replace(/^100\.0$/, "100")} %`;
+const percent = (value) => `${(100 * value).toFixed(1).replace(/^100\.0$/, "100")}\u00a0%`;
 
 const short = (value) => (value >= 0.01 ? value.toFixed(3) : value.toPrecision(2));
 
@@ -195,9 +195,10 @@ function buildErrors() {
   const [ours, theirs] = content.errors;
   const paper = theirs.unlike.paper.mean / ours.unlike.paper.mean;
   const factor = theirs.unlike.ours / ours.unlike.ours;
+  const more = content.training[0].share < 0.95 ? `after ${Number((1 / content.training[0].share).toPrecision(2))} times as many epochs, ` : "";
   byId("errors-text").textContent = factor > 1
-    ? `There the GRU's error is ${factor.toFixed(1)} times GateL0RD's (in the paper, ${paper.toFixed(0)} times).`
-    : `There GateL0RD's error is ${(1 / factor).toFixed(1)} times the GRU's in these two runs; in the paper the GRU's is ${paper.toFixed(0)} times GateL0RD's.`;
+    ? `There the GRU's error is ${factor.toFixed(1)} times GateL0RD's (in the paper, ${more}${paper.toFixed(0)} times).`
+    : `There GateL0RD's error is ${(1 / factor).toFixed(1)} times the GRU's in these two runs (in the paper, ${more}the GRU's is ${paper.toFixed(0)} times GateL0RD's).`;
   for (const [kind, words] of [["like", "actions like those of training"], ["unlike", "actions unlike them"]]) {
     const values = content.errors.flatMap((error) => [error[kind].ours, error[kind].paper.mean + error[kind].paper.deviation]);
     const most = Math.max(...values) * 1.02, place = (value) => `${(100 * Math.max(0, value)) / most}%`;
@@ -221,7 +222,7 @@ function buildGates() {
   for (const [words, ...rates] of rows) {
     const cells = rates.map((rate) => {
       const { ours: value, paper } = content.gating[rate];
-      const note = make("small", { textContent: `paper ${percent(paper.mean)} ± ${(100 * paper.deviation).toFixed(1)}` });
+      const note = make("small", { textContent: `paper ${percent(paper.mean)} ±\u00a0${(100 * paper.deviation).toFixed(1)}` });
       return make("td", {}, make("b", { textContent: percent(value) }), note);
     });
     byId("rates").append(make("tr", {}, make("th", { scope: "row", textContent: words }), ...cells));
