@@ -90,6 +90,8 @@ def test_a_finished_run_becomes_an_entry(own_zoo, tmp_path):
     record = json.loads((directory / "record.json").read_text())
     assert entry.numbers["test error"] == record["final"]["test"]["error"] and "hits" not in entry.numbers
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+    written = entry.file.stat().st_mtime_ns
+    assert add_entry(directory).file.stat().st_mtime_ns == written  # what is there already is not written again
     assert add_entry(directory, "rrc/other").name == "rrc/other"
     with pytest.raises(ValueError, match=r"the name is 'other'; expected a place and a network"):
         add_entry(directory, "other")

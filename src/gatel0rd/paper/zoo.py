@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gatel0rd.files import FileError, write_json
-from gatel0rd.models.io import AGENT_FILE, MODEL_FILE, load_agent, load_model, save_agent, save_model
+from torch.nn import Module
+
+from gatel0rd.files import FileError, checksum, load_arrays, read_header, write_json
+from gatel0rd.models.io import AGENT_FILE, MODEL_FILE, load_agent, load_model, model_arrays, save_agent, save_model
 from gatel0rd.models.zoo import PREFIX, RECORD_FILE, ZOO, zoo_names
 from gatel0rd.paper.agent_run import AgentRun
 from gatel0rd.paper.plan import experiments
 from gatel0rd.paper.records import Record, read_record
 from gatel0rd.paper.run import Run
 from gatel0rd.paper.schema import KINDS, describe_run, parse_run, upgrade
-from gatel0rd.paper.world_model_run import WorldModelRun
 from gatel0rd.worlds import registry
 from gatel0rd.worlds.experiments import AgentExperiment
 from gatel0rd.worlds.metrics import short_name
@@ -143,15 +144,27 @@ def add_entry(directory: Path, name: str | None = None) -> ZooEntry:
         raise ValueError(f"the name is {name!r}; expected a place and a network, as in rrc/gatel0rd")
     target = ZOO / name
     if isinstance(run, AgentRun):
-        save_agent(target / AGENT_FILE, load_agent(directory)[0], describe_run(run))
+        agent = load_agent(directory)[0]
+        if not holds_run(target / AGENT_FILE, agent, run):
+            save_agent(target / AGENT_FILE, agent, describe_run(run))
     else:
-        assert isinstance(run, WorldModelRun)
-        save_model(target / MODEL_FILE, load_model(directory), describe_run(run))
+        model = load_model(directory)
+        if not holds_run(target / MODEL_FILE, model, run):
+            save_model(target / MODEL_FILE, model, describe_run(run))
     write_json(target / RECORD_FILE, shorten_record({**content, "group": run.group}))
     entry = read_entry(name)
     if entry.size > LARGEST:
         raise FileError(f"{target} has {entry.size} bytes; expected at most {LARGEST}, so delete it")
     return entry
+
+
+def holds_run(file: Path, model: Module, run: Run) -> bool:
+    """Whether a file has these weights of this run already: the same content may have other bytes, and is in git."""
+    if not file.exists():
+        return False
+    kind, metadata = read_header(file)
+    same_run = describe_run(run).items() <= metadata.items()
+    return same_run and checksum(load_arrays(file, kind=kind)[0]) == checksum(model_arrays(model))
 
 
 def shorten_record(content: dict[str, Any]) -> dict[str, Any]:
