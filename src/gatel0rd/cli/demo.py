@@ -17,7 +17,7 @@ def demo(
     epochs: Annotated[int | None, optional("N", "Train for N epochs. The default is what clean gates take.")] = None,
     workers: Annotated[int | None, optional("N", "Number of parallel runs. The default is one per core.")] = None,
 ) -> None:
-    """Train GateL0RD and a GRU on Robot Remote Control, and show the difference on a page.
+    """Train GateL0RD and a GRU on Robot Remote Control, and show them on a page.
 
     This takes less than four minutes on two cores.
     """
