@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -44,9 +45,7 @@ def test_the_page_has_the_numbers_of_the_records(page_file):
     page = page_file.read_text()
     order = [page.index(f'id="{name}"') for name in ("stage", "errors", "gates", "next")]
     assert order == sorted(order)
-    assert not re.search(
-        r"verdict(?!\")|lack seeds|https?://(?!www\.w3\.org)", page.replace('className: "verdict"', "")
-    )
+    assert not re.search(r"verdict|lack seeds|https?://(?!www\.w3\.org)", page)
 
 
 @pytest.mark.browser
@@ -57,7 +56,10 @@ def test_the_page_plays_as_a_file(page_file, page, width):
     page.goto(page_file.as_uri())
     page.wait_for_selector("body[data-ready]")
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    page.wait_for_function("Number(document.getElementById('time').value) >= 3")  # it plays by itself
+    deadline = time.monotonic() + 60
+    while int(page.locator("#time").input_value()) < 3:  # it plays by itself
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)
     page.locator("#time").evaluate("(bar) => { bar.value = 30; bar.dispatchEvent(new Event('input')); }")
     assert page.locator("#play").inner_text() == "▶" and "step 30" in page.locator("#clock").inner_text()
     first = content["sequences"][0]["networks"]

@@ -44,4 +44,4 @@ def test_two_models_are_shown_by_one_command(page, address):
     share = sum(value is not None and value > 0 for value in gates) / len(gates)
     assert len(gates) == 8 * 49 and 0 < share < 0.1  # sparse, as trained ones are
     page.click("#tab-drive")
-    page.wait_for_function("document.getElementById('frame').src.startsWith('data:')")
+    page.wait_for_selector("#frame[src^='data:']", timeout=60_000)

@@ -130,8 +130,8 @@ function buildPanes() {
     const { cell, title } = content.networks[place];
     const picture = makeScene(shown.scene), memory = makeMemory(shown, sequence.event, range);
     const times = shown.changed_steps === 1 ? "1 step" : `${shown.changed_steps} steps`;
-    const verdict = make("p", { className: "verdict" }, "The memory changes at ", make("b", { textContent: times }), ` of ${sequence.steps - 1}.`);
-    const pane = makePane(`What ${cell === "gru" ? "the GRU" : title} predicts`, COLORS[cell], picture, memory, verdict);
+    const summary = make("p", { className: "summary" }, "The memory changes at ", make("b", { textContent: times }), ` of ${sequence.steps - 1}.`);
+    const pane = makePane(`What ${cell === "gru" ? "the GRU" : title} predicts`, COLORS[cell], picture, memory, summary);
     state.panes.push({ show(step) {
       picture.show(step);
       memory.show(step);
