@@ -57,7 +57,7 @@ class ZooEntry:
         """How long it was trained, for people: the share of the paper's gradient steps, or frames of an agent."""
         if isinstance(self.run, AgentRun):
             return f"{self.run.frames / 1e6:g}M frames"
-        return "unknown" if self.run.share is None else f"{self.run.share:.0%}"
+        return "unknown" if self.run.share is None else f"{self.run.share:.1%}".replace(".0%", "%")
 
     @property
     def numbers(self) -> dict[str, float]:
