@@ -39,6 +39,7 @@ public: $(VENV)/.demo
 
 setup: $(VENV)/.demo
 
+# less than four minutes on two cores: trains two networks and writes runs/demo/demo.html
 demo: setup
 	$(BIN)/gatel0rd demo --out runs/demo
 

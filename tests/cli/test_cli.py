@@ -138,10 +138,11 @@ def test_report_without_records_is_an_error(tmp_path, capsys):
 
 
 def test_a_missing_extra_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(SystemExit):
         main(["demo", "--out", str(tmp_path)])
-    assert "matplotlib is missing; pip install 'gatel0rd[report]'" in capsys.readouterr().out
+    assert "PIL is missing; pip install 'gatel0rd[envs]'" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []  # before anything is trained
 
 
 def test_the_advised_extra_is_one_that_brings_the_module():

@@ -20,12 +20,13 @@ from small_models import small_model
 import gatel0rd
 from gatel0rd.explore import make_app, save_page, serve
 from gatel0rd.explore.assets import list_assets, plotly_source
-from gatel0rd.explore.models import GENERATED_SEQUENCES, prepare_models
+from gatel0rd.explore.models import prepare_models
 from gatel0rd.explore.sessions import OnlineModel, describe_opening
 from gatel0rd.explore.views import LONGEST, list_events, predict_sequence, to_plain
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.recordings import RecordingError, from_arrays
 from gatel0rd.recordings.segmentation import segment
+from gatel0rd.worlds.data import EXAMPLE_SEQUENCES
 from gatel0rd.worlds.robot_remote_control.env import RobotRemoteControl
 
 with warnings.catch_warnings():  # it would rather have httpx2, and says so when it is imported
@@ -301,7 +302,7 @@ def test_missing_columns_are_named(recordings):
 
 def test_a_models_own_scenario_makes_recordings(driver):
     content = driver.get("/api/overview").json()
-    assert len(content["sequences"]) == GENERATED_SEQUENCES
+    assert len(content["sequences"]) == EXAMPLE_SEQUENCES
     assert [entry["name"] for entry in content["variables"]][:4] == ["agent_x", "agent_y", "robot_x", "robot_y"]
     (world,) = content["drives"]
     assert (world["scenario"], world["title"]) == ("rrc", "Robot Remote Control")

@@ -79,7 +79,9 @@ def rl_train(
 
 
 def rl_eval(
-    run: Positional[Annotated[Path, arg(metavar="RUN", help="Directory of an agent's finished run.")]],
+    run: Positional[
+        Annotated[Path, arg(metavar="RUN", help="Directory of an agent's finished run, or an agent of `gatel0rd zoo`.")]
+    ],
     env: Annotated[
         str | None, optional("ENV", "Environment to try it out in. The default is the one it was trained in.")
     ] = None,

@@ -13,6 +13,7 @@ from gatel0rd.cli.console import console
 from gatel0rd.cli.demo import demo
 from gatel0rd.cli.extras import advise
 from gatel0rd.cli.info import info
+from gatel0rd.cli.zoo import list_zoo
 
 DESCRIPTION = "GateL0RD: recurrent networks whose latent state changes sparsely."
 
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "segment-worlds": recordings.segment_worlds,
     "explore": recordings.explore,
     "export": recordings.export,
+    "zoo": list_zoo,
     "demo": demo,
     "info": info,
 }

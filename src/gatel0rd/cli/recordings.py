@@ -136,7 +136,9 @@ def fit(
 
 
 def segment(
-    model: Positional[Annotated[Path, arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` wrote.")]],
+    model: Positional[
+        Annotated[Path, arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` wrote, or one of the zoo.")]
+    ],
     data: Positional[DataSources],
     out: Annotated[
         Path, arg(metavar="FILE", help="File to write: CSV, or JSON with segments as well, by its ending.")
@@ -258,7 +260,10 @@ def explore(
     models: Positional[
         Annotated[
             tuple[Path, ...],
-            optional("MODEL", "Directories of models, which are shown side by side; recordings may follow them."),
+            optional(
+                "MODEL",
+                "Directories of models or names of the zoo, which are shown side by side; recordings may follow them.",
+            ),
         ]
     ],
     data: Annotated[
@@ -280,14 +285,18 @@ def explore(
     from gatel0rd.explore import save_page, serve
     from gatel0rd.files import check_writable
     from gatel0rd.models.io import load_fitted as load
+    from gatel0rd.models.zoo import resolve, zoo_name
     from gatel0rd.recordings import read_for_models
 
     named = () if data is None else (data,)
-    while data is None and len(models) > 1 and not models[-1].is_dir():  # recordings, after the models
+    while data is None and len(models) > 1 and not resolve(models[-1]).is_dir():  # recordings, after the models
         models, named = models[:-1], (str(models[-1]), *named)
     if not models:
-        raise ValueError("no model was given; expected directories that `gatel0rd fit` or `gatel0rd run` left")
-    loaded = [(path.name or str(path), load(path)) for path in models]
+        raise ValueError(
+            "no model was given; expected directories that `gatel0rd fit` or `gatel0rd run` left, or names that "
+            "`gatel0rd zoo` lists"
+        )
+    loaded = [(zoo_name(path) or path.name or str(path), load(path)) for path in models]
     recordings = read_for_models(loaded, named, sequence=sequence, time=time) if named else None
     if save is not None:
         check_writable(save)
@@ -304,7 +313,10 @@ def explore(
 
 def export(
     model: Positional[
-        Annotated[Path, arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` or `run` wrote.")]
+        Annotated[
+            Path,
+            arg(metavar="MODEL", help="Directory of a model that `gatel0rd fit` or `run` wrote, or one of the zoo."),
+        ]
     ],
     to: Annotated[Literal["onnx"], arg(help="Format of the files.")] = "onnx",
     out: Annotated[Path | None, optional("DIR", "Directory for the files. The default is MODEL/onnx.")] = None,
@@ -315,6 +327,7 @@ def export(
     """
     from gatel0rd.integrations.onnx import export_onnx
     from gatel0rd.models.io import load_fitted as load
+    from gatel0rd.models.zoo import default_output
 
-    for path in export_onnx(load(model), model / to if out is None else out):
+    for path in export_onnx(load(model), default_output(model, to, named=f"-{to}") if out is None else out):
         console.print(f"wrote {path}")

@@ -54,26 +54,32 @@ def data_make(
 
 
 def animate(
-    run: Positional[Annotated[Path, arg(metavar="RUN", help="Directory of a finished run, as runs/rrc/gatel0rd-….")]],
+    run: Positional[
+        Annotated[Path, arg(metavar="RUN", help="Directory of a finished run, or a model that `gatel0rd zoo` lists.")]
+    ],
     sequence: Annotated[
         int | None,
         optional("N", "Number of the sequence in the evaluation set. The default is one with much to see."),
     ] = None,
     out: Annotated[
-        Path | None, optional("FILE", "GIF or WebP file to write. The default is animation.gif in RUN.")
+        Path | None,
+        optional(
+            "FILE", "GIF or WebP file to write. The default is animation.gif in RUN, or rrc-gatel0rd.gif of the zoo."
+        ),
     ] = None,
 ) -> None:
     """Film a predicted sequence next to the real one.
 
     The film shows the model's memory, too, and its gates light up when they open.
     """
+    from gatel0rd.models.zoo import default_output
     from gatel0rd.paper.films import animate as make_film
 
     with show_progress() as progress:
         task = progress.add_task("drawing")
         path = make_film(
             run,
-            run / "animation.gif" if out is None else out,
+            default_output(run, "animation.gif", named=".gif") if out is None else out,
             sequence=sequence,
             on_frame=lambda done, total: progress.update(task, completed=done, total=total),
         )
@@ -83,7 +89,7 @@ def animate(
 def plan(
     scenario: Positional[Annotated[str, arg(metavar="WORLD", help="A world with a task, as in rrc or shepherd.")]],
     model: Annotated[
-        str, arg(metavar="RUN", help="Directory of a finished run to plan with, or ground-truth.")
+        str, arg(metavar="RUN", help="What to plan with: directory of a finished run, zoo:… or ground-truth.")
     ] = "ground-truth",
     episodes: Annotated[int, arg(metavar="N", help="Number of episodes, which are planned in parallel.")] = 100,
     seed: Annotated[int, arg(metavar="N", help="Random seed of the starts and of the planner.")] = 0,

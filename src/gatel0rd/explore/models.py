@@ -12,15 +12,12 @@ from gatel0rd.recordings import RecordingError, Recordings, from_arrays
 from gatel0rd.recordings.segmentation import read_choice
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds import registry
-from gatel0rd.worlds.data import generate
+from gatel0rd.worlds.data import obtain_examples
 
 if TYPE_CHECKING:
     from gatel0rd.models.fitted import FittedModel
     from gatel0rd.recordings.detector import ChangeDetector
     from gatel0rd.recordings.method import MethodChoice
-
-GENERATED_SEQUENCES = 64
-"""How many sequences a model's world generates if no data is given."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +111,11 @@ def generate_recordings(models: Sequence[FittedModel]) -> Recordings:
             f"the models were trained on different worlds ({found}); explore one world at a time, or name data for all"
         )
     recipe = from_json(DataRecipe, models[0].info["run"]["evaluation_data"][0])
-    data = generate(replace(recipe, sequences=GENERATED_SEQUENCES))
+    data = obtain_examples(recipe)
     return from_arrays(
         data.observations,
         data.actions,
         observation_names=models[0].observation_names,
         action_names=models[0].action_names,
-        names=[f"{recipe.split} {index + 1}" for index in range(GENERATED_SEQUENCES)],
+        names=[f"{recipe.split} {index + 1}" for index in range(len(data.observations))],
     )

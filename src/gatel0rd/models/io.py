@@ -1,6 +1,7 @@
 """Every save and load of models: safetensors files that carry their configuration. None of them ever executes code.
 
-A path is a file or the directory that a run or a fit left; :func:`identify` says what it holds.
+A path is a file, the directory that a run or a fit left, or the name of a model that comes with this package, as in
+``zoo:rrc/gatel0rd``; :func:`identify` says what it holds.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.models.config import ActorCriticConfig, FollowingModelConfig, WorldModelConfig
 from gatel0rd.models.fitted import FittedModel, Scaling, wrap_model
 from gatel0rd.models.world_model import WorldModel
+from gatel0rd.models.zoo import resolve
 
 MODEL_FILE, AGENT_FILE, CHECKPOINT_FILE = "model.safetensors", "agent.safetensors", "checkpoint.safetensors"
 """Names of the files in the directory of a run or of a fit."""
@@ -72,7 +74,7 @@ def identify(path: Path | str) -> Contents:
         >>> identify("model.safetensors").kind.value
         'a world model'
     """
-    path = Path(path)
+    path = resolve(path)
     file = path
     if path.is_dir():
         found = [path / name for name in (MODEL_FILE, AGENT_FILE, CHECKPOINT_FILE) if (path / name).exists()]
@@ -99,7 +101,7 @@ def identify(path: Path | str) -> Contents:
 
 def weights_file(path: Path | str, name: str) -> Path:
     """The file of weights at a path, which is that file or a directory in which it has this name."""
-    path = Path(path)
+    path = resolve(path)
     if path.is_file() or path.suffix == ".safetensors":
         return path
     file, held = path / name, ""
@@ -244,7 +246,7 @@ def save_fitted(directory: Path | str, fitted: FittedModel) -> Path:
 
 
 def load_fitted(directory: Path | str) -> FittedModel:
-    """Read a model that ``gatel0rd fit`` or ``gatel0rd run`` left in a directory.
+    """Read a model that ``gatel0rd fit`` or ``gatel0rd run`` left in a directory, or one of the zoo by its name.
 
     Example:
         >>> import gatel0rd

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from gatel0rd.files import check_writable, write_atomically
 from gatel0rd.models import load_model
+from gatel0rd.models.io import MODEL_FILE
+from gatel0rd.models.zoo import resolve, zoo_name
 from gatel0rd.paper.execute import find_run
 from gatel0rd.paper.measures import example
 from gatel0rd.paper.world_model_run import WorldModelRun
 from gatel0rd.worlds import registry
-from gatel0rd.worlds.data import obtain
+from gatel0rd.worlds.data import obtain, obtain_examples
 
 Frame = NDArray[np.uint8]
 DIMENSION_COLORS = (
@@ -37,16 +39,20 @@ def animate(
     """Write a film of one test sequence, predicted by the model of a finished run.
 
     Args:
-        run_directory: where the run left ``model.safetensors``.
+        run_directory: where the run left ``model.safetensors``, or the name of an entry of the zoo.
         out: a ``.gif`` or ``.webp`` file.
         sequence: number of the sequence in the test set (the generalization set where there is one); one with much to
-            see if not given.
+            see if not given. With a model of the zoo there are some 64 sequences of it.
         on_frame: told the number of each frame that is ready, and how many there will be.
     """
     check_film(out)
-    path = run_directory / "model.safetensors"
+    path = resolve(run_directory) / MODEL_FILE
     run = find_run(path)
-    data = obtain(run.evaluation_data[-1], run_directory.resolve().parent.parent / "data")
+    recipe = run.evaluation_data[-1]
+    if zoo_name(run_directory) is None:
+        data = obtain(recipe, run_directory.resolve().parent.parent / "data")
+    else:
+        data = obtain_examples(recipe)
     if sequence is None:
         sequence = next(iter(registry.get(run.scenario).examples(data).values()), 0)
     if not 0 <= sequence < len(data.observations):

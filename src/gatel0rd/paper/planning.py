@@ -13,6 +13,8 @@ import numpy as np
 from gatel0rd.config import to_json
 from gatel0rd.files import FileError, exclusive, write_json
 from gatel0rd.models import load_model
+from gatel0rd.models.io import MODEL_FILE
+from gatel0rd.models.zoo import resolve
 from gatel0rd.paper.execute import find_run, one_thread
 from gatel0rd.paper.films import SCENE_HEIGHT, Frame, check_film, compose, write_film
 from gatel0rd.paper.provenance import code_commit
@@ -47,7 +49,7 @@ def plan_episodes(
 
     Args:
         scenario: name of a world with a task.
-        model: directory of a finished run, or ``ground-truth``.
+        model: directory of a finished run, name of an entry of the zoo, or ``ground-truth``.
         only: numbers of the episodes to run; all if not given.
         film: where to write a film of an episode, ``.gif`` or ``.webp``.
         filmed: the number of that episode; the first if not given.
@@ -69,7 +71,7 @@ def plan_episodes(
     if model == GROUND_TRUTH:
         name = "the true world"
     else:
-        path = Path(model) / "model.safetensors"
+        path = resolve(model) / MODEL_FILE
         if not path.exists():
             raise FileError(f"there is no {path}; give the directory of a finished run, or {GROUND_TRUTH}")
         run = find_run(path)
@@ -164,7 +166,7 @@ def plan_over_training(
     run = read_run(json.loads(path.read_text()), path, WorldModelRun)
     task = world_with_task(run.scenario).make_task(run.preset)
     files = {int(file.stem): file for file in sorted((directory / "snapshots").glob("*.safetensors"))}
-    files[run.train.epochs] = directory / "model.safetensors"
+    files[run.train.epochs] = directory / MODEL_FILE
     settings = {"seed": seed, "planner": planner_of(task)}
     with exclusive(directory), one_thread():
         record = json.loads(path.read_text())

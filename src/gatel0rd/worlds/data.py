@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from gatel0rd.files import FileError, exclusive
+from gatel0rd.models.zoo import EXAMPLES
 from gatel0rd.training.dataset import Dataset, Progress, ignore_progress
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds import registry
 from gatel0rd.worlds.parts import forget_parts, generate_in_parts
 
-__all__ = ["Dataset", "Progress", "generate", "obtain"]
+__all__ = ["Dataset", "Progress", "generate", "obtain", "obtain_examples", "shorten_recipe"]
+
+EXAMPLE_SEQUENCES = 64
+"""How many sequences are enough to look at."""
 
 
 def generate(recipe: DataRecipe, progress: Progress = ignore_progress, directory: Path | None = None) -> Dataset:
@@ -69,3 +74,18 @@ def obtain(recipe: DataRecipe, directory: Path, progress: Progress = ignore_prog
     if data.recipe != recipe:
         raise FileError(f"{path} was made by another recipe, {data.recipe.name}; delete it to have it made again")
     return data
+
+
+def shorten_recipe(recipe: DataRecipe) -> DataRecipe:
+    """The recipe for as many sequences as are enough to look at."""
+    return replace(recipe, sequences=EXAMPLE_SEQUENCES)
+
+
+def obtain_examples(recipe: DataRecipe) -> Dataset:
+    """A few sequences by a recipe, to look at: those that come with this package, or else generated ones.
+
+    The package has those that take long to generate or need a simulator; they are what the generator would give.
+    """
+    short = shorten_recipe(recipe)
+    path = EXAMPLES / f"{short.name}.safetensors"
+    return Dataset.load(path, scenario=recipe.scenario) if path.exists() else generate(short)
