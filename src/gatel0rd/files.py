@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import platform
+import secrets
+import stat
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -25,20 +28,80 @@ class FileError(ValueError):
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write next to the target, flush to disk, rename: a reader sees the old file or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write next to the target, flush to disk, rename: a reader sees the old file or the new one, never half of it.
+
+    A link is followed; a device or a pipe is written to and stays what it is. A new file has the permissions that the
+    umask gives, an old one keeps its own. A disk that is full is a :class:`FileError`, and the old file is left.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    with _say_what_cannot_be_written(path):
+        path = Path(os.path.realpath(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            with path.open("wb", buffering=0) as file:
+                _write_all(file, data)
+            return
+        temporary = _open_temporary(path)
+        try:
+            with os.fdopen(temporary.handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if path.exists():
+                os.chmod(temporary.path, stat.S_IMODE(path.stat().st_mode))
+            os.replace(temporary.path, path)
+        except BaseException:
+            temporary.path.unlink(missing_ok=True)
+            raise
+        sync_directory(path.parent)
+
+
+def _write_all(file: IO[bytes], data: bytes) -> None:
+    view = memoryview(data)
+    while view:  # a pipe takes a part at a time
+        view = view[file.write(view) :]
+
+
+@contextmanager
+def _say_what_cannot_be_written(path: Path) -> Iterator[None]:
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+        yield
+    except OSError as error:
+        advice = {
+            errno.ENOSPC: "; free some space and start again",
+            errno.EDQUOT: "; free some space and start again",
+            errno.ENAMETOOLONG: "; choose a shorter name",
+        }.get(error.errno or 0, "")
+        raise FileError(f"{path} cannot be written: {error.strerror or error}{advice}") from error
+
+
+class _Temporary(NamedTuple):
+    handle: int
+    path: Path
+
+
+def _open_temporary(path: Path) -> _Temporary:
+    """A new file next to the target, with the permissions of the umask; what killed processes left is removed."""
+    host = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    stem = f".{hashlib.sha256(path.name.encode()).hexdigest()[:16]}."  # as long for every name
+    for left in path.parent.glob(f"{stem}{host}.*.part"):
+        process = left.name.split(".")[3]
+        if process.isdigit() and not _is_alive(int(process)):
+            left.unlink(missing_ok=True)
+    temporary = path.with_name(f"{stem}{host}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    return _Temporary(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), temporary)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name == "nt":  # os.kill would end it there
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def sync_directory(directory: Path) -> None:
@@ -108,6 +171,33 @@ def write_json(path: Path, content: Any) -> None:
     write_atomically(path, brackets[0] + "\n" + ",\n".join(lines) + "\n" + brackets[1] + "\n")
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; anything else is a :class:`FileError` that names the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path} cannot be read ({error}); restore it or make it again") from error
+    return parse_json(text, path)
+
+
+def parse_json(text: str, source: Path) -> dict[str, Any]:
+    """The object in a text. Integers have 128 bits at most, which states of random number generators need."""
+    try:
+        content = json.loads(text, parse_int=_parse_integer)
+    except (ValueError, RecursionError) as error:
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise FileError(f"{source} is damaged: {what}; restore it or make it again") from error
+    if not isinstance(content, dict):
+        raise FileError(f"{source} is damaged: it holds a {type(content).__name__}, expected an object; restore it")
+    return content
+
+
+def _parse_integer(digits: str) -> int:
+    if len(digits) > 40 or abs(int(digits)) >= 2**128:
+        raise ValueError(f"{digits[:20]}… is too large a number")
+    return int(digits)
+
+
 def checksum(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
     """SHA-256 over names, types, shapes and contents."""
     digest = hashlib.sha256()
@@ -118,10 +208,16 @@ def checksum(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
     return digest.hexdigest()
 
 
+def _seal(kind: str, metadata: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+    """A checksum of everything in a file. Files of versions before 0.2 have that of the arrays alone."""
+    return hashlib.sha256(json.dumps([kind, metadata, checksum(arrays)]).encode()).hexdigest()
+
+
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], *, kind: str, metadata: dict[str, Any]) -> None:
     """Write a safetensors file of some ``kind`` (dataset, model, checkpoint) with metadata and checksum inside."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    header = {"kind": f"gatel0rd {kind}", "sha256": checksum(contiguous), "metadata": json.dumps(metadata)}
+    text = json.dumps(metadata)
+    header = {"kind": f"gatel0rd {kind}", "sha256": _seal(kind, text, contiguous), "metadata": text}
     write_atomically(path, save(contiguous, metadata=header))
 
 
@@ -149,7 +245,7 @@ def load_arrays(path: Path, *, kind: str) -> tuple[Arrays, dict[str, Any]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise FileError(f"{path} is truncated or not a {kind} file ({error}); make it again or restore it") from error
-    if checksum(arrays) != header["sha256"]:
+    if header["sha256"] not in (_seal(kind, header["metadata"], arrays), checksum(arrays)):
         raise FileError(
             f"{path} is damaged: its content does not match the checksum inside; make it again or restore it"
         )
@@ -161,8 +257,8 @@ def _parse_header(path: Path, header: Mapping[str, str] | None) -> tuple[str, di
     if header is None or owner != "gatel0rd":
         raise FileError(f"{path} is a safetensors file of other software; expected one that gatel0rd wrote")
     try:
-        metadata: dict[str, Any] = json.loads(header["metadata"])
-    except (KeyError, ValueError) as error:
+        metadata = parse_json(header.get("metadata", ""), path)
+    except FileError as error:
         raise FileError(f"{path} is damaged: its metadata cannot be read; make it again or restore it") from error
     if "sha256" not in header:
         raise FileError(f"{path} is damaged: it has no checksum; make it again or restore it")

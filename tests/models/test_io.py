@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -148,3 +149,57 @@ def test_no_file_is_ever_executed(load, tmp_path):
     with pytest.raises(FileError, match="is truncated or not a"):
         load(tmp_path)
     assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cell": {"hidden_size": "8"}}, r"CellConfig\.hidden_size is '8'; expected int"),
+        ({"cell": {"hidden_size": True}}, r"CellConfig\.hidden_size is True; expected int"),
+        ({"cell": []}, r"CellConfig is \[\]; expected an object"),
+        ({"cell": {"gate": "relu"}}, "gate is 'relu'"),
+        ({"observation_size": 3.5}, r"observation_size is 3\.5; expected int"),
+        ({"observation_size": None}, "observation_size is None"),
+        ({"nonsense": 1}, "has no field nonsense"),
+    ],
+)
+def test_configurations_of_another_form_are_errors(tmp_path, change, message):
+    plain = {"observation_size": 3, "action_size": 2, "cell": {"hidden_size": 4}}
+    arrays = {name: value.numpy() for name, value in WorldModel(WORLD).state_dict().items()}
+    save_arrays(tmp_path / "model.safetensors", arrays, kind="model", metadata={"config": {**plain, **change}})
+    with pytest.raises(FileError, match=message):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"config": None}, {"config": []}, {"config": {}}])
+def test_a_file_without_configuration_is_an_error(tmp_path, metadata):
+    for name, load in (("model", load_model), ("agent", load_agent)):
+        save_arrays(tmp_path / f"{name}.safetensors", {"x": np.ones(2)}, kind=name, metadata=metadata)
+        with pytest.raises(FileError, match="is damaged or of another version"):
+            load(tmp_path)
+
+
+def test_weights_that_are_no_numbers_are_an_error(tmp_path):
+    model = WorldModel(WORLD)
+    with torch.no_grad():
+        next(model.parameters()).view(-1)[0] = float("nan")
+    save_model(tmp_path / "model.safetensors", model)
+    with pytest.raises(FileError, match="weights that are NaN or infinite"):
+        load_model(tmp_path)
+
+
+def test_a_changed_description_is_noticed(tmp_path):
+    save_fitted(tmp_path, wrap_model(WorldModel(WORLD), info={"error": 0.5}))
+    path = tmp_path / "model.json"
+    text = path.read_text()
+    for changed in (
+        text.replace('"x0"', '"x7"'),
+        text.replace('"error": 0.5', '"error": 0.4'),
+        text.replace("1.0", "2.0", 1),
+    ):
+        assert changed != text
+        path.write_text(changed)
+        with pytest.raises(FileError, match="does not match the checksum"):
+            load_fitted(tmp_path)
+    path.write_text(re.sub(r',\n"sha256": "[0-9a-f]+"', "", text))  # as the first versions wrote it
+    assert load_fitted(tmp_path).info == {"error": 0.5}

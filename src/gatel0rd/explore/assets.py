@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatel0rd.explore.bundle import bundle_directory
+from gatel0rd.files import write_atomically
 
 if TYPE_CHECKING:
     from gatel0rd.explore.models import ExploredModel
@@ -68,8 +69,7 @@ def save_page(
         raise ValueError(f"sequences is {sequences}; expected at least 1")
     explored = prepare_models(models, recordings)
     out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(render_page(_page_content(explored, sequences)), encoding="utf-8")
+    write_atomically(out, render_page(_page_content(explored, sequences)))
     return out
 
 

@@ -7,17 +7,20 @@ A path is a file, the directory that a run or a fit left, or the name of a model
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from gatel0rd.config import from_json, to_json
-from gatel0rd.files import Arrays, FileError, load_arrays, read_header, save_arrays, write_json
+from gatel0rd.files import Arrays, FileError, load_arrays, read_header, read_json, save_arrays, write_json
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.models.config import ActorCriticConfig, FollowingModelConfig, WorldModelConfig
 from gatel0rd.models.fitted import FittedModel, Scaling, wrap_model
@@ -137,6 +140,23 @@ def load_weights(model: torch.nn.Module, arrays: Arrays, source: Path) -> None:
     model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
 
 
+def check_finite(arrays: Arrays, source: Path) -> None:
+    """Weights that are NaN or infinite, as after a training that diverged, are a :class:`FileError`."""
+    wrong = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    if wrong:
+        names = ", ".join(wrong[:4])
+        raise FileError(f"{source} has weights that are NaN or infinite ({names}); train the model again")
+
+
+@contextmanager
+def _say_what_is_wrong(source: Path) -> Iterator[None]:
+    """A configuration that no model can be made of is an error that names the file."""
+    try:
+        yield
+    except (ValueError, TypeError, RuntimeError, OverflowError, MemoryError) as error:
+        raise FileError(f"{source} is damaged or of another version: {error}; make it again or restore it") from error
+
+
 # ---- world models ----
 
 
@@ -167,10 +187,14 @@ def load_model(path: Path | str) -> WorldModel:
 
 def _load_model(file: Path) -> tuple[WorldModel, dict[str, Any]]:
     arrays, metadata = load_arrays(file, kind="model")
-    dtype = torch.from_numpy(next(iter(arrays.values()))).dtype
-    kind = FollowingModelConfig if "transitions" in metadata["config"] else WorldModelConfig
-    model = WorldModel(from_json(kind, metadata["config"]), dtype=dtype)
+    config = metadata.get("config")
+    kind = FollowingModelConfig if isinstance(config, dict) and "transitions" in config else WorldModelConfig
+    dtypes = {array.dtype for array in arrays.values()} & {np.dtype(np.float32), np.dtype(np.float64)}
+    dtype = torch.float64 if dtypes == {np.dtype(np.float64)} else torch.float32
+    with _say_what_is_wrong(file):
+        model = WorldModel(from_json(kind, config), dtype=dtype)
     load_weights(model, arrays, file)
+    check_finite(arrays, file)
     return model.eval(), metadata
 
 
@@ -202,8 +226,10 @@ def load_agent(path: Path | str) -> tuple[ActorCritic, dict[str, Any]]:
     """
     file = weights_file(path, AGENT_FILE)
     arrays, metadata = load_arrays(file, kind="agent")
-    agent = ActorCritic(from_json(ActorCriticConfig, metadata["config"]))
+    with _say_what_is_wrong(file):
+        agent = ActorCritic(from_json(ActorCriticConfig, metadata.get("config")))
     load_weights(agent, arrays, file)
+    check_finite(arrays, file)
     return agent.eval(), metadata
 
 
@@ -241,8 +267,13 @@ def save_fitted(directory: Path | str, fitted: FittedModel) -> Path:
         save_arrays(directory / VARIANTS_FILE, variants, kind="variants", metadata={"count": len(fitted.variants)})
     else:
         (directory / VARIANTS_FILE).unlink(missing_ok=True)
-    write_json(directory / DESCRIPTION_FILE, content)
+    write_json(directory / DESCRIPTION_FILE, {**content, "sha256": _seal(content)})
     return directory
+
+
+def _seal(content: dict[str, Any]) -> str:
+    """A checksum of a description, which is read by people but not changed by them."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def load_fitted(directory: Path | str) -> FittedModel:
@@ -286,7 +317,10 @@ def _load_variants(file: Path, fitted: FittedModel) -> tuple[Arrays, ...]:
 def _read_description(path: Path, model: WorldModel) -> FittedModel:
     config = model.config
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
+        seal = content.pop("sha256", None)  # there is none in those of the first versions
+        if seal is not None and seal != _seal(content):
+            raise FileError(f"{path} is damaged: its content does not match the checksum inside; fit the model again")
         scaling = {
             name: Scaling(tuple(map(float, entry["offset"])), tuple(map(float, entry["scale"])))
             for name, entry in content["scaling"].items()
@@ -296,7 +330,12 @@ def _read_description(path: Path, model: WorldModel) -> FittedModel:
         usable = content["version"] == DESCRIPTION_VERSION and all(
             scaling[name].fits(size) for name, size in zip(("observations", "actions"), sizes, strict=True)
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        info = content.get("info", {})
+        if not isinstance(info, dict):
+            raise TypeError(f"info is a {type(info).__name__}")
+    except FileError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise FileError(f"{path} is damaged ({error!r}); fit the model again") from error
     if sizes != (config.observation_size, config.action_size):
         raise FileError(
@@ -311,5 +350,5 @@ def _read_description(path: Path, model: WorldModel) -> FittedModel:
         action_names=acted,
         observation_scaling=scaling["observations"],
         action_scaling=scaling["actions"],
-        info=content.get("info", {}),
+        info=info,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from gatel0rd.config import to_json
-from gatel0rd.files import exclusive, load_arrays, save_arrays, write_json
+from gatel0rd.files import exclusive, load_arrays, read_json, save_arrays, write_json
 from gatel0rd.paper.execute import one_thread
 from gatel0rd.paper.provenance import code_commit, processor
 from gatel0rd.paper.records import wilson
@@ -132,7 +131,7 @@ def _outcome(reached: NDArray[np.int64]) -> dict[str, Any]:
 
 def section(path: Path) -> ReportSection:
     """What the report says about a comparison: how planner and policy learned, and what guidance is worth."""
-    record = json.loads(path.read_text())
+    record = read_json(path)
     course = [
         [str(number), f"{entry['planner']:.0%}", f"{entry['policy']:.0%}", str(entry["examples"])]
         for number, entry in enumerate(record["rounds"], start=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +12,11 @@ import torch
 import gatel0rd
 from gatel0rd.config import to_json
 from gatel0rd.engine import status
-from gatel0rd.files import FileError, exclusive, load_arrays, write_json
+from gatel0rd.files import FileError, exclusive, load_arrays, read_json, write_json
 from gatel0rd.models import load_model
 from gatel0rd.paper.measures import choose_evaluation, measure, measure_latents
 from gatel0rd.paper.provenance import code_commit, processor
+from gatel0rd.paper.records import read_record
 from gatel0rd.paper.run import OnMetrics, Outcome, Run
 from gatel0rd.paper.schema import describe_run, read_run
 from gatel0rd.paper.world_model_run import WorldModelRun
@@ -44,8 +44,10 @@ def is_complete(run: Run, directory: Path) -> bool:
     path = directory / "record.json"
     if not path.exists():
         return False
-    record = json.loads(path.read_text())
-    if record["group"] != run.group or record["run"]["seed"] != run.seed:
+    if path.stat().st_size == 0:  # what a power cut leaves on some file systems: it was not finished
+        return False
+    record = read_record(path)
+    if record.group != run.group or record.seed != run.seed:
         raise FileError(
             f"{directory} holds another finished run, or one of an older version; choose another directory, or bring "
             f"it up to date with `gatel0rd migrate {directory}`"
@@ -60,7 +62,7 @@ def check_resumable(run: Run, directory: Path, *, resume: bool) -> None:
         return
     if not resume:
         raise FileError(f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over")
-    earlier, now = json.loads(path.read_text()), to_json(run)
+    earlier, now = read_json(path), to_json(run)
     scale = ("profile", "length_override")  # no part of what makes runs equal
     other = [name for name in now if name not in scale and earlier.get(name) != now[name]]
     if other:
@@ -104,7 +106,7 @@ def measure_again(directory: Path) -> Path:
     if not path.exists():
         raise FileError(f"there is no {path}; only finished runs can be measured again")
     with exclusive(directory), one_thread():
-        record = json.loads(path.read_text())
+        record = read_json(path)
         run = read_run(record, path, WorldModelRun)
         evaluations = run.obtain_evaluations(directory.resolve().parent.parent / "data")
         model = load_model(directory / "model.safetensors")

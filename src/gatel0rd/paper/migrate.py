@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gatel0rd.files import FileError, exclusive, write_json
+from gatel0rd.files import FileError, exclusive, read_json, write_json
 from gatel0rd.paper.run import Run
 from gatel0rd.paper.schema import KINDS, parse_run, upgrade
 
@@ -59,9 +58,7 @@ def migrate(source: Path, to: Path | None = None, *, measure: bool = False) -> t
 def examine(path: Path, source: Path, target: Path) -> Migration:
     """What becomes of a record below ``source`` when records go below ``target``."""
     try:
-        content = json.loads(path.read_text())
-        if not isinstance(content, dict):
-            raise ValueError(f"it holds a {type(content).__name__}")
+        content = read_json(path)
         before = str(content["group"])
     except (ValueError, KeyError) as error:
         raise FileError(f"{path} is not a record ({error!r}); restore it, or delete it and run again") from error
@@ -81,7 +78,7 @@ def complete(migration: Migration, data: Path) -> Migration:
 
     content, path = migration.content, migration.directory / "record.json"
     if path != migration.path and path.exists():
-        earlier = json.loads(path.read_text())
+        earlier = read_json(path)
         same = all(earlier.get(name) == value for name, value in content.items() if name not in ("code", "measures"))
         if same and "latents" in earlier.get("measures", {}):
             return replace(migration, content={**content, **{n: earlier[n] for n in ("code", "measures")}})
@@ -125,7 +122,7 @@ def copy(migration: Migration) -> bool:
     """
     path = migration.directory / "record.json"
     if path.exists():
-        there = json.loads(path.read_text())
+        there = read_json(path)
         if there == migration.content or ("planning" in there and "planning" not in migration.content):
             return False
     write_json(path, migration.content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gatel0rd.config import to_json
-from gatel0rd.files import FileError, exclusive, write_json
+from gatel0rd.files import FileError, exclusive, read_json, write_json
 from gatel0rd.models import load_model
 from gatel0rd.models.io import MODEL_FILE
 from gatel0rd.models.zoo import resolve
@@ -163,13 +162,13 @@ def plan_over_training(
     path = directory / "record.json"
     if not path.exists():
         raise FileError(f"there is no {path}; only with finished runs can be planned")
-    run = read_run(json.loads(path.read_text()), path, WorldModelRun)
+    run = read_run(read_json(path), path, WorldModelRun)
     task = world_with_task(run.scenario).make_task(run.preset)
     files = {int(file.stem): file for file in sorted((directory / "snapshots").glob("*.safetensors"))}
     files[run.train.epochs] = directory / MODEL_FILE
     settings = {"seed": seed, "planner": planner_of(task)}
     with exclusive(directory), one_thread():
-        record = json.loads(path.read_text())
+        record = read_json(path)
         before = record.get("planning", {})
         rows: dict[int, dict[str, Any]] = {}
         if {name: before.get(name) for name in settings} == settings:

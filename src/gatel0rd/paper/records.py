@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gatel0rd.files import FileError
+from gatel0rd.files import FileError, read_json
 from gatel0rd.paper.bootstrap import FEWEST_SEEDS, interval
 from gatel0rd.paper.run import SCHEMA, RunKind, Scale
 from gatel0rd.worlds.metrics import Curve, Metric
@@ -139,22 +138,31 @@ def summarise(values: Sequence[float]) -> Summary | None:
 def read_record(path: Path) -> Record:
     """The record in a file; a foreign or damaged one is an error that names it."""
     try:
-        record = Record(path, json.loads(path.read_text()))
+        record = Record(path, read_json(path))
         _ = record.group, record.seed, record.content.get("schema")
+    except FileError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FileError(f"{path} is not a record ({error!r}); delete it and run again") from error
     return record
 
 
-def load_records(directories: Iterable[Path]) -> list[Record]:
+def load_records(directories: Iterable[Path], damaged: list[str] | None = None) -> list[Record]:
     """Every ``record.json`` below the directories; the same run found twice counts once.
 
-    A record of another version is an error: its run would not be recognized.
+    A record of another version is an error: its run would not be recognized. So is one that cannot be read, unless
+    there is a list to which what is wrong with it can be added.
     """
     records: dict[tuple[str, int], Record] = {}
     for directory in directories:
         for path in sorted(directory.rglob("*record.json")):
-            record = read_record(path)
+            try:
+                record = read_record(path)
+            except FileError as error:
+                if damaged is None:
+                    raise
+                damaged.append(str(error))
+                continue
             schema = record.content.get("schema", 1)
             if schema != SCHEMA:
                 advice = f"bring it up to date with `gatel0rd migrate {directory}`" if schema < SCHEMA else "update"

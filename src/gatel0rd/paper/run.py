@@ -166,7 +166,8 @@ class Run(ABC):
 
     def is_finished(self, out: Path) -> bool:
         """Whether its record is there."""
-        return (out / self.directory_name / "record.json").exists()
+        record = out / self.directory_name / "record.json"
+        return record.exists() and record.stat().st_size > 0
 
     def is_planned(self, out: Path, profile: Profile) -> bool:
         """Whether its models were planned with as often as the profile asks for; so is what cannot be planned with."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gatel0rd.files import read_json
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.paper.profiles import Profile, compressed_decay
 from gatel0rd.paper.run import Metrics, OnMetrics, OnStep, Outcome, Reading, Run
@@ -97,7 +97,7 @@ class WorldModelRun(Run):
         if not self.is_finished(out):
             return False
         directory = out / self.directory_name
-        outcome = json.loads((directory / "record.json").read_text()).get("planning", {"epochs": [], "episodes": []})
+        outcome = read_json(directory / "record.json").get("planning", {"epochs": [], "episodes": []})
         planned = dict(zip(outcome["epochs"], outcome["episodes"], strict=True))
         course = {int(path.stem) for path in directory.glob("snapshots/*.safetensors")} - {self.length}
         return planned.get(self.length, 0) >= profile.episodes and all(

@@ -27,7 +27,8 @@ from gatel0rd.paper.run import Run
 
 def run_all(runs: Sequence[Run], work: Work, *, executor: ExecutorConfig, display: Display) -> list[Failure]:
     """Execute runs, longest first; one run's failure does not stop the others."""
-    load_records([work.out])  # a run that an older version finished would be repeated, so better stop at its record
+    # A run that an older version finished would be repeated, so better stop at its record. A damaged one is repeated.
+    load_records([work.out], damaged=[])
     seconds = [work.remaining_seconds(run) for run in runs]
     order = sorted(range(len(runs)), key=lambda index: -seconds[index])
     with make_executor(runs, work, executor) as place:  # what is missing or unreachable is said before the work

@@ -56,11 +56,13 @@ def make_report(
         only_drawn: show those and no experiment, if no ids are given.
         light: where to write the page once more with small pictures, so that it can be sent and committed.
     """
-    records = load_records(sources)
+    damaged: list[str] = []
+    records = load_records(sources, damaged)
     guided = [] if ids else sorted(path for source in sources for path in source.rglob("apex.json"))
     if not records and not guided and not illustrated:
         places = ", ".join(str(source) for source in sources)
-        raise ValueError(f"there are no records in {places}; make some with `gatel0rd run`")
+        found = f"; {damaged[0]}" if damaged else "; make some with `gatel0rd run`"
+        raise ValueError(f"there are no records in {places}{found}")
     without_experiments = illustrated and (only_drawn or not records)
     chosen = [find(id) for id in ids] or ([] if without_experiments else list(experiments().values()))
     answers = select_answers(chosen, records, named=bool(ids))
@@ -73,7 +75,7 @@ def make_report(
     judged = unlink_missing(judge_all(chosen, records), sections)
     sections += build_guided(guided)
     sections += [build_illustration(id, out / "figures") for id in illustrated]
-    introduction = introduce(chosen, answers, records)
+    introduction = [*introduce(chosen, answers, records), *(f"Left out: {what}." for what in damaged)]
     report = Report(title, introduction, judged, sections, describe_origin(records) if answers else describe_origin([]))
     return write_report(report, out, light)
 
