@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 FRAMES_PER_SECOND = 6000
 """About what one core trains on, with the compiled engine and EnvPool."""
-OBSERVATION_SHAPE, ACTIONS = (7, 7, 3), 7
-"""Of every MiniGrid environment."""
 POINTS = 100
 """Points of a learning curve."""
 
@@ -63,7 +61,7 @@ class AgentRun(Run):
     @property
     def rewards_success(self) -> bool:
         """Whether a reward means that an episode succeeded."""
-        return self.environment.startswith("MiniGrid-")
+        return self.environment.startswith("MiniGrid-") or self.scenario == "memory"
 
     def estimate_seconds(self) -> float:
         return self.length / FRAMES_PER_SECOND
@@ -136,8 +134,8 @@ def plan_agent(
     frames = profile.scale_frames(experiment.frames) if length is None else length
     agent, ppo = agent_configs(
         variant.cell,
-        observation_shape=OBSERVATION_SHAPE,
-        actions=ACTIONS,
+        observation_shape=experiment.observation_shape,
+        actions=experiment.actions,
         preset=preset,
         memory=variant.memory,
     )

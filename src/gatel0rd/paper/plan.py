@@ -6,14 +6,20 @@ import difflib
 from collections.abc import Callable, Sequence
 
 from gatel0rd.paper.agent_run import plan_agent
+from gatel0rd.paper.memory_run import plan_memory
 from gatel0rd.paper.profiles import PROFILES, Profile
 from gatel0rd.paper.run import Run
 from gatel0rd.paper.world_model_run import plan_world_model
 from gatel0rd.training.presets import AgentPreset
 from gatel0rd.worlds import all_worlds
 from gatel0rd.worlds.experiments import AgentExperiment, BaseVariant, Experiment, Question
+from gatel0rd.worlds.memory.experiments import MemoryExperiment
 
-PLANNERS: dict[type[Question], Callable[..., Run]] = {Experiment: plan_world_model, AgentExperiment: plan_agent}
+PLANNERS: dict[type[Question], Callable[..., Run]] = {
+    Experiment: plan_world_model,
+    AgentExperiment: plan_agent,
+    MemoryExperiment: plan_memory,
+}
 """Kind of experiment -> what makes a run of it; experiments themselves know nothing of runs."""
 
 
