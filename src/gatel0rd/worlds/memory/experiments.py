@@ -55,7 +55,7 @@ def _network(task: TaskName, cell: CellName, label: str, *, weight: float = 0.0,
     return MemoryVariant(
         name=f"{task}-{cell}{'-chrono' * chrono}",
         label=label,
-        cell=CellConfig(name=cell, hidden_size=16),
+        cell=CellConfig(name=cell, hidden_size=8),
         task=task,
         sparsity_weight=weight,
         chrono=chrono,
