@@ -7,11 +7,12 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gatel0rd.files import write_atomically
 from gatel0rd.paper.catalogue import catalogue, costs
 from gatel0rd.paper.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
-from gatel0rd.paper.plan import experiments, plan_together
+from gatel0rd.paper.plan import experiments, paper_experiments, plan_together
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.records import load_records
 from gatel0rd.paper.report.front import verdicts_markdown
@@ -81,14 +82,20 @@ def experiments_page() -> str:
         lines += [
             f"## `{entry['id']}`: {entry['title']}",
             "",
-            f"{entry['question']} The paper: {entry['claim']}",
+            f"{entry['question']} The paper: {entry['claim']}" if entry["of_paper"] else entry["question"],
             "",
-            f"- In the paper: {', '.join(entry['artefacts'])}",
-            f"- Networks: {', '.join(entry['variants'])}; the paper's number of seeds: {entry['paper_seeds']}",
+            f"- In the paper: {', '.join(entry['artefacts'])}" if entry["of_paper"] else "- Not in the paper",
+            f"- Networks: {', '.join(entry['variants'])}; {seeds_words(entry)}",
             f"- Run: `gatel0rd run {entry['id']}`",
             "",
         ]
     return "\n".join(lines)
+
+
+def seeds_words(entry: dict[str, Any]) -> str:
+    """How many seeds an experiment has."""
+    what = "the paper's number of seeds" if entry["of_paper"] else "seeds"
+    return f"{what}: {entry['paper_seeds']}"
 
 
 def scenes(directory: Path) -> None:
@@ -139,7 +146,7 @@ def costs_table() -> str:
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     total, count = 0.0, 0
-    runs, planned = plan_together(list(experiments().values()), profile="paper", seeds=None)
+    runs, planned = plan_together(paper_experiments(), profile="paper", seeds=None)
     for row in costs(runs, profile="paper", planned=planned, out=Path("nowhere")):
         hours = row["core_seconds"] / 3600
         total, count = total + hours, count + row["runs"]

@@ -15,6 +15,7 @@ from gatel0rd.paper.profiles import Profile
 from gatel0rd.paper.run import Metrics, OnMetrics, Outcome, Reading, Run
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.presets import AgentPreset, agent_configs
+from gatel0rd.worlds import registry
 from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant
 from gatel0rd.worlds.metrics import short_name
 
@@ -60,8 +61,8 @@ class AgentRun(Run):
 
     @property
     def rewards_success(self) -> bool:
-        """Whether a reward means that an episode succeeded."""
-        return self.environment.startswith("MiniGrid-") or self.scenario == "memory"
+        """Whether a reward means that an episode succeeded, as in MiniGrid and in all experiments."""
+        return self.environment.startswith("MiniGrid-") or registry.find(self.scenario) is not None
 
     def estimate_seconds(self) -> float:
         return self.length / FRAMES_PER_SECOND

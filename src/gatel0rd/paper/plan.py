@@ -96,6 +96,11 @@ def experiments() -> dict[str, Question]:
     return {experiment.id: experiment for world in all_worlds() for experiment in world.experiments()}
 
 
+def paper_experiments() -> list[Question]:
+    """The experiments whose questions are the paper's."""
+    return [experiment for experiment in experiments().values() if experiment.scenario.of_paper]
+
+
 def find(experiment_id: str) -> Question:
     """The experiment with this id; an unknown id is an error that suggests the nearest."""
     known = experiments()

@@ -87,11 +87,13 @@ class Setting:
 
     Attributes:
         effect_share: share of the paper's training after which the networks are known to differ.
+        of_paper: whether the paper asks about it; where not, there are no numbers to compare with.
     """
 
     name: str
     title: str
     effect_share: float = 0.0
+    of_paper: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

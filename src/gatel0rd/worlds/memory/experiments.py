@@ -12,7 +12,7 @@ from gatel0rd.worlds.memory import chain_id, maze_id
 from gatel0rd.worlds.memory.sizes import TaskName
 from gatel0rd.worlds.metrics import Curve
 
-SETTING = Setting(name="memory", title="Memory")
+SETTING = Setting(name="memory", title="Memory", of_paper=False)
 STEPS = 50
 """Of the sequences that networks are trained on."""
 SEQUENCES = {10**2: 256, 10**3: 128, 10**4: 64, 10**5: 32, 10**6: 16}
