@@ -51,10 +51,12 @@ def test_an_interrupted_training_ends_as_if_it_never_was(tmp_path, engine):
         trainer(tmp_path / "parts", seed=1)
 
 
-def test_the_learning_rate_falls_to_nothing(tmp_path):
+def test_the_learning_rate_falls_to_nothing_and_the_price_rises(tmp_path):
     found = trainer(tmp_path)
-    assert found._learning_rate(0) == 0.005 and found._learning_rate(100) == pytest.approx(0.0025)
-    assert found._learning_rate(200) == pytest.approx(0)
+    assert found._learning_rate(0.0) == 0.005 and found._learning_rate(0.5) == pytest.approx(0.0025)
+    assert found._learning_rate(1.0) == pytest.approx(0)
+    weights = [found._sparsity_weight(progress) for progress in (0.0, 0.2, 0.35, 0.5, 1.0)]
+    assert weights == pytest.approx([0, 0, 0.05, 0.1, 0.1])
 
 
 @pytest.mark.parametrize("cell", ["gatel0rd", "lstm"])

@@ -122,7 +122,7 @@ class SequenceTrainConfig:
         epochs: of 100 updates each.
         steps: of the sequences.
         learning_rate: at the beginning; it falls to 0 along half a cosine.
-        sparsity_weight: λ, of GateL0RD.
+        sparsity_weight: λ of GateL0RD; it rises from 0 while the task is learned.
     """
 
     epochs: int

@@ -21,6 +21,8 @@ from gatel0rd.training.loop import Metrics, OnMetrics, TrainingError, TrainingLo
 
 BETAS, EPSILON, CLIP_NORM = (0.9, 0.999), 1e-8, 1.0
 """Of Adam, and the largest norm of a gradient."""
+PRICE_RISES = (0.2, 0.5)
+"""Shares of the training between which λ rises from 0: a gate that is shut before it is of use is never opened."""
 ROWS = 2**17
 """Steps times sequences that are evaluated at once: what they take fits into some dozens of MB."""
 
@@ -111,15 +113,16 @@ class SequenceTrainer(TrainingLoop):
         generator = torch.Generator().manual_seed(derive_seed(self.seed, self.completed))
         losses, rates = [], []
         for update in range(EPOCH_UPDATES):
+            progress = (self.completed + update / EPOCH_UPDATES) / self.config.epochs
             batch = self.task.sample(self.config.steps, self.config.batch_size, generator)
             output = self.model(batch.inputs, noise=self.model.sample_noise(batch.inputs, generator))
             loss = self.task.loss(output.answers, batch.targets)
             losses.append(loss.detach())
             if output.gates is not None:
                 rates.append(open_rate(output.gates))
-                loss = loss + self.config.sparsity_weight * l0_penalty(output.gates)
+                loss = loss + self._sparsity_weight(progress) * l0_penalty(output.gates)
             loss.backward()
-            self._descend(self._learning_rate(self.completed * EPOCH_UPDATES + update))
+            self._descend(self._learning_rate(progress))
         mean = float(torch.stack(losses).mean())
         if not math.isfinite(mean):
             raise TrainingError(
@@ -131,8 +134,11 @@ class SequenceTrainer(TrainingLoop):
     def assess(self, metrics: Metrics) -> None:
         """What is measured is measured in training."""
 
-    def _learning_rate(self, update: int) -> float:
-        progress = update / (self.config.epochs * EPOCH_UPDATES)
+    def _sparsity_weight(self, progress: float) -> float:
+        first, last = PRICE_RISES
+        return self.config.sparsity_weight * min(1.0, max(0.0, (progress - first) / (last - first)))
+
+    def _learning_rate(self, progress: float) -> float:
         return self.config.learning_rate * (1 + math.cos(math.pi * progress)) / 2
 
     def _descend(self, rate: float) -> None:

@@ -75,7 +75,7 @@ def _networks(task: TaskName, weight: float) -> tuple[MemoryVariant, ...]:
     )
 
 
-SYMBOL_WEIGHT, BITS_WEIGHT, NUMBER_WEIGHT = 1.0, 1.0, 0.05
+SYMBOL_WEIGHT, BITS_WEIGHT, NUMBER_WEIGHT = 1.0, 1.0, 0.3
 """λ: errors of numbers are smaller than cross-entropies."""
 LENGTH = MemoryExperiment(
     id="memory/length",
