@@ -75,8 +75,8 @@ def _networks(task: TaskName, weight: float) -> tuple[MemoryVariant, ...]:
     )
 
 
-SYMBOL_WEIGHT, BITS_WEIGHT, NUMBER_WEIGHT = 1.0, 1.0, 0.3
-"""λ: errors of numbers are smaller than cross-entropies."""
+SYMBOL_WEIGHT, BITS_WEIGHT, NUMBER_WEIGHT = 1.0, 1.0, 3.0
+"""λ; a number is lost by a single gate that opens in between, so that its gates have to be shut for certain."""
 LENGTH = MemoryExperiment(
     id="memory/length",
     title="How long is something remembered?",
@@ -99,19 +99,22 @@ LENGTH = MemoryExperiment(
 )
 
 
-def _weighted(weight: float) -> MemoryVariant:
-    variant = _network("symbol", "gatel0rd", f"GateL0RD, λ = {weight:g}", weight=weight)
-    return variant if weight == SYMBOL_WEIGHT else replace(variant, name=f"symbol-gatel0rd-{weight:g}")
+def _weighted(task: TaskName, weight: float) -> MemoryVariant:
+    variant = _network(task, "gatel0rd", f"λ = {weight:g}", weight=weight)
+    return replace(variant, name=f"{variant.name}-{weight:g}")
 
 
 WEIGHT = MemoryExperiment(
     id="memory/lambda",
     title="What λ does",
-    question="How many gates are open, and how long is a symbol remembered, at which price on open gates?",
+    question="At which price on open gates are how many of them open, and how long is something remembered?",
     claims=(),
     scenario=SETTING,
     lengths=SEQUENCES,
-    variants=tuple(map(_weighted, (0.0, 0.001, 0.01, 0.1, 1.0))),
+    variants=(
+        *(_weighted("symbol", weight) for weight in (0.001, 0.01, 0.1, SYMBOL_WEIGHT)),
+        *(_weighted("number", weight) for weight in (0.03, 0.3, 1.0, NUMBER_WEIGHT)),
+    ),
     views=(View(kind="lengths_table", title="Open gates and right answers", artefact="Ours"),),
     seeds=3,
 )
