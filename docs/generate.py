@@ -12,13 +12,15 @@ from typing import Any
 from gatel0rd.files import write_atomically
 from gatel0rd.paper.catalogue import catalogue, costs
 from gatel0rd.paper.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
-from gatel0rd.paper.plan import experiments, paper_experiments, plan_together
+from gatel0rd.paper.plan import experiments, find, paper_experiments, plan_together
 from gatel0rd.paper.profiles import PROFILES
-from gatel0rd.paper.records import load_records
+from gatel0rd.paper.records import Line, load_records
 from gatel0rd.paper.report.front import verdicts_markdown
 from gatel0rd.paper.report.judge import Judged, count_words, judge_all
+from gatel0rd.paper.report.length_figures import compare_tasks, lengths_table
 from gatel0rd.paper.report.make import make_report
 from gatel0rd.paper.report.numbers import numbers_table
+from gatel0rd.paper.report.select import select_answers
 from gatel0rd.worlds import registry
 
 DOCS = Path(__file__).parent
@@ -37,10 +39,14 @@ PICTURES = (
     ("minigrid-doorkey", "quick-1500000-frames-tuned", 0),
     ("minigrid-red-blue-doors", "quick-1500000-frames-tuned", 0),
     ("minigrid-zero-shot-doorkey", "quick-1500000-frames-tuned", 0),
+    ("memory-length", "quick-text", 0),
 )
 """Experiment, profile with preset, and number of the view of each figure that README and guides show."""
 HEADLINE = "memory-length.png"
 """The figure of how long networks remember, which the README shows once there are records of it."""
+
+SHOWN_LENGTHS = (50, 1000, 10**6)
+"""Steps after which tables of pages show what is remembered."""
 
 
 def verdicts_in_short(judged: Sequence[Judged]) -> str:
@@ -202,6 +208,21 @@ def gate_rate_table() -> str:
     return "\n".join(lines)
 
 
+def lines_of(id: str) -> Sequence[Line]:
+    """The records of an experiment at its largest scale, by variant."""
+    return select_answers([find(id)], load_records([RESULTS / "memory"]), named=True)[0].lines
+
+
+def memory_table() -> str:
+    """How long networks remember, from the records."""
+    return compare_tasks(lines_of("memory/length"), SHOWN_LENGTHS).markdown()
+
+
+def lambda_table() -> str:
+    """What λ does, from the records."""
+    return lengths_table(lines_of("memory/lambda"), SHOWN_LENGTHS).markdown()
+
+
 def speed(*, short: bool = False) -> str:
     """The benchmark's ratios, from the files in benchmarks/cpus."""
     sys.path.insert(0, str(DOCS.parent))
@@ -213,6 +234,7 @@ def speed(*, short: bool = False) -> str:
 def main() -> None:
     fill(DOCS.parent / "README.md", "speed", speed(short=True))
     fill(DOCS.parent / "benchmarks" / "README.md", "speed", speed())
+    fill(DOCS / "guides" / "sparsity.md", "lambda", lambda_table())
     fill(DOCS / "guides" / "own-data.md", "segmentation", segmentation_table())
     fill(DOCS / "guides" / "own-data.md", "families", families_table())
     fill(DOCS / "guides" / "own-data.md", "worlds", worlds_table())

@@ -97,22 +97,26 @@ def test_it_is_compiled_without_a_break():
     assert torch.allclose(plain.weight, compiled.weight)
 
 
-@pytest.mark.parametrize(("bias", "weight", "target"), [(1.0, 1e-4, 0.1), (-2.0, 1.0, 0.3)], ids=["above", "below"])
-def test_it_reaches_the_target(bias, weight, target):
-    """Follow a slow signal: the more often gates open, the better, and the price decides how often they do."""
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bias", "weight", "target", "speed"), [(0.5, 0.001, 0.2, 0.05), (-0.4, 0.01, 0.5, 0.1)], ids=["above", "below"]
+)
+def test_it_reaches_the_target(bias, weight, target, speed):
+    """Show what is seen now, read from the latent state: the more gates are open the better, and the price decides."""
     torch.manual_seed(0)
-    rnn, head, sparsity = GateL0RD(1, 4), nn.Linear(4, 1), GateRate(target, weight=weight, speed=0.05)
+    rnn, head = GateL0RD(4, 8, headless=True), nn.Linear(8, 4)
+    sparsity = GateRate(target, weight=weight, speed=speed)
     with torch.no_grad():
         rnn.stack.cells[0].gate_net[-1].bias.fill_(bias)
-    optimizer = torch.optim.Adam([*rnn.parameters(), *head.parameters()], lr=0.01)
+    optimizer = torch.optim.Adam([*rnn.parameters(), *head.parameters()], lr=0.02)
     rates = []
-    for _ in range(500):
-        signal = torch.randn(30, 16, 1).cumsum(0) / 3
-        output, _, gates = rnn(signal[:-1], return_gates=True)
-        loss = (head(output) - signal[:-1].cumsum(0) / 5).square().mean() + sparsity(gates)
+    for _ in range(400):
+        x = torch.randn(30, 16, 4)
+        latents, _, gates = rnn(x, return_gates=True)
+        loss = (head(latents) - x).square().mean() + sparsity(gates)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         rates.append(float((gates > 0).float().mean()))
-    assert (rates[0] > 2 * target) if bias > 0 else (rates[0] < target / 2)
-    assert sum(rates[-100:]) / 100 == pytest.approx(target, rel=0.25)
+    assert rates[0] > 2 * target if bias > 0 else rates[0] < target / 2
+    assert sum(rates[-100:]) / 100 == pytest.approx(target, rel=1 / 3)

@@ -82,22 +82,42 @@ def _draw_task(axes: Axes, lines: Sequence[Line]) -> None:
     axes.set_ylim(-0.03, 1.05)
 
 
-def lengths_table(lines: Sequence[Line]) -> Table:
-    """Right answers after many steps, and how often the memory changes while there is nothing to remember."""
-    steps = asked_lengths(lines)
-    longest = str(steps[-1])
-    header = ["network", "open gates in training", *(f"right after {length:,} steps" for length in steps)]
-    header.append(f"steps at which the memory changes, of {steps[-1]:,}")
+def lengths_table(lines: Sequence[Line], shown: Sequence[int] | None = None) -> Table:
+    """Right answers after many steps, and how often the memory changes while there is nothing to remember.
+
+    Args:
+        shown: after how many steps; all lengths that there are if not given.
+    """
+    asked = asked_lengths(lines)
+    header = ["network", "open gates", *(f"right after {length:,} steps" for length in shown or asked)]
+    header.append(f"memory changes, of {asked[-1]:,} steps")
     rows = []
     for line in lines:
         opened = line.summary(CurveAt(Curve("open_rate", "train"), 1.0))
-        changed = line.summary(FinalValue(longest, "changed"))
+        changed = line.summary(FinalValue(str(asked[-1]), "changed"))
         rows.append(
             [
                 f"{TASK_TITLES[task_of(line)]}: {line.label}",
                 "–" if opened is None else f"{opened.mean:.1%}",
-                *(percentage(line.summary(FinalValue(str(length), "accuracy"))) for length in steps),
-                "–" if changed is None else f"{changed.mean:.2g}" if 0 < changed.mean < 1e-3 else f"{changed.mean:.1%}",
+                *(percentage(line.summary(FinalValue(str(length), "accuracy"))) for length in shown or asked),
+                "–" if changed is None else f"{changed.mean * asked[-1]:,.0f}",
             ]
         )
     return Table(header, rows)
+
+
+def compare_tasks(lines: Sequence[Line], shown: Sequence[int]) -> Table:
+    """A row per network, and a column per task: right answers after some numbers of steps, and how many seeds."""
+    header = ["right answers after " + " / ".join(f"{length:,}" for length in shown) + " steps"]
+    header += [TASK_TITLES[task] for task in TASK_TITLES]
+    rows = []
+    for label in dict.fromkeys(line.label for line in lines):
+        own = {task_of(line): line for line in lines if line.label == label}
+        rows.append([label, *(_rates(own[task], shown) if task in own else "–" for task in TASK_TITLES)])
+    return Table(header, rows)
+
+
+def _rates(line: Line, shown: Sequence[int]) -> str:
+    rates = [line.summary(FinalValue(str(length), "accuracy")) for length in shown]
+    text = " / ".join("–" if rate is None else f"{100 * rate.mean:.0f}" for rate in rates)
+    return f"{text} % ({len(line.records)} seed{'s' * (len(line.records) != 1)})"
