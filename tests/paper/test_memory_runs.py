@@ -76,8 +76,9 @@ def test_the_figure_has_a_panel_per_task_and_the_tables_a_row_per_network(out):
     assert len(figure.axes) == 3
     for axes in figure.axes:
         assert len(axes.lines) == 4 and axes.get_xscale() == "log"  # three networks and chance
-        assert list(axes.lines[-2].get_xdata()) == [50, 100, 1000]  # ours is drawn last, above the others
-        assert axes.lines[-2].get_color() == figures.COLORS["gatel0rd"]
+        assert list(axes.lines[0].get_xdata()) == [50, 100, 1000]  # ours is wide, and below the others
+        assert axes.lines[0].get_color() == figures.COLORS["gatel0rd"]
+        assert axes.lines[0].get_linewidth() > axes.lines[1].get_linewidth()
     figures.close(figure)
     table = lengths_table(answer.lines, [50])
     assert len(table.rows) == 9 and table.header[2] == "right after 50 steps"

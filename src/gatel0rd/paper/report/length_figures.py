@@ -55,26 +55,28 @@ def lengths(lines: Sequence[Line], *, title: str) -> Figure:
     grid[0][0].yaxis.set_major_formatter("{x:.0%}")
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=7.5)
-    figure.suptitle(title, fontsize=11, fontweight="bold")
+    seeds = sorted({len(line.records) for line in lines})
+    count = " to ".join(str(number) for number in dict.fromkeys((seeds[0], seeds[-1])))
+    figure.suptitle(f"{title} (mean and range, seeds: {count})", fontsize=11, fontweight="bold")
     return figure
 
 
 def _draw_task(axes: Axes, lines: Sequence[Line]) -> None:
     steps = asked_lengths(lines)
-    for line in reversed(lines):  # the first line lies on top
+    for line in lines:
         rates = [line.read(FinalValue(str(length), "accuracy")) for length in steps]
-        color, first = color_of(line, lines), line is lines[0]
+        color, first = color_of(line, lines), line is lines[0]  # wide and below: others that coincide with it are seen
         axes.plot(
             steps,
             [np.mean(values) for values in rates],
             marker=MARKERS[line.cell],
-            markersize=6 if first else 4,
+            markersize=9 if first else 4,
             linestyle="--" if line.dashed else "-",
-            linewidth=2.4 if first else 1.3,
+            linewidth=4.5 if first else 1.3,
             color=color,
             markerfacecolor="white" if line.dashed else color,
             label=line.label,
-            zorder=3 if first else 2,
+            zorder=2 if first else 3,
         )
         low, high = [min(values) for values in rates], [max(values) for values in rates]
         axes.fill_between(steps, low, high, color=color, alpha=0.1, linewidth=0)
