@@ -159,4 +159,4 @@ def test_listing_worlds_imports_nothing_heavy():
     code = (
         f"import sys; from gatel0rd.worlds import names; print(len(names()), [m for m in {heavy} if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "6 []\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "7 []\n"

@@ -82,8 +82,8 @@ def describe_scale(answer: Answer) -> str:
     count = " to ".join(str(value) for value in dict.fromkeys((seeds[0], seeds[-1])))
     hours = sum(record.content["wall_seconds"] for record in answer.records) / 3600
     of_paper = answer.experiment.scenario.of_paper
-    planned = f"the paper's {answer.experiment.seeds}" if of_paper else str(answer.experiment.seeds)
-    note = f"Profile {answer.scale.words}, preset {answer.scale.preset}: {count} of {planned} seeds, "
+    asked = f"the paper's {answer.experiment.seeds}" if of_paper else str(answer.experiment.seeds)
+    note = f"Profile {answer.scale.words}, preset {answer.scale.preset}: {count} of {asked} seeds, "
     note += f"{share_words(answer.records)} per run"
     note += " (the paper does not state its number)" if of_paper and answer.records[0].share is None else ""
     note += f"; {hours:.2f} core hours of training in all"
