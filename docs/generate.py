@@ -21,7 +21,10 @@ from gatel0rd.paper.report.length_figures import compare_tasks, lengths_table
 from gatel0rd.paper.report.make import make_report
 from gatel0rd.paper.report.numbers import numbers_table
 from gatel0rd.paper.report.select import select_answers
+from gatel0rd.paper.report.tables import percentage
+from gatel0rd.tables import Table
 from gatel0rd.worlds import registry
+from gatel0rd.worlds.metrics import FinalValue, short_name
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
@@ -218,6 +221,22 @@ def memory_table() -> str:
     return compare_tasks(lines_of("memory/length"), SHOWN_LENGTHS).markdown()
 
 
+def agents_table() -> str:
+    """How often agents succeed where they were trained and in longer environments, from the records."""
+    parts = []
+    for id in ("memory/chain", "memory/t-maze"):
+        lines = lines_of(id)
+        places = list(
+            dict.fromkeys(place for line in lines for record in line.records for place in record.content["final"])
+        )
+        rows = [
+            [line.label, *(percentage(line.summary(FinalValue(place, "success"))) for place in places)]
+            for line in lines
+        ]
+        parts.append(Table(["memory", *map(short_name, places)], rows).markdown())
+    return "\n".join(parts)
+
+
 def lambda_table() -> str:
     """What λ does, from the records."""
     return lengths_table(lines_of("memory/lambda"), SHOWN_LENGTHS).markdown()
@@ -235,6 +254,7 @@ def main() -> None:
     fill(DOCS.parent / "README.md", "speed", speed(short=True))
     fill(DOCS.parent / "benchmarks" / "README.md", "speed", speed())
     fill(DOCS / "guides" / "sparsity.md", "lambda", lambda_table())
+    fill(DOCS / "guides" / "agents.md", "memory", agents_table())
     fill(DOCS / "guides" / "own-data.md", "segmentation", segmentation_table())
     fill(DOCS / "guides" / "own-data.md", "families", families_table())
     fill(DOCS / "guides" / "own-data.md", "worlds", worlds_table())
