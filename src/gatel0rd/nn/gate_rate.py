@@ -80,11 +80,14 @@ class GateRate(SparsityWeight):
 
     Outputs: the price, a scalar to add to the loss.
 
-    Example::
-
-        >>> rnn, sparsity = GateL0RD(10, 20), GateRate(0.05)
+    Example:
+        >>> import torch
+        >>> from gatel0rd import GateL0RD, GateRate
+        >>> rnn, sparsity = GateL0RD(10, 20), GateRate(0.05, weight=0.001)
         >>> output, _, gates = rnn(torch.randn(5, 3, 10), return_gates=True)
         >>> loss = output.square().mean() + sparsity(gates)
+        >>> bool(sparsity.weight > 0.001)  # about half of the gates of a new layer are open
+        True
     """
 
     def __init__(
