@@ -70,3 +70,18 @@ class ActorCriticConfig:
     memory: bool = True
     width: int = 64
     normalized_rows: NormalizedRows = "heads"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceModelConfig:
+    """A cell and a linear layer that answers at every step.
+
+    Attributes:
+        chrono_steps: for how many steps the gate biases of a GRU or an LSTM are made to remember at first
+            (:func:`gatel0rd.nn.chrono.chrono_init`); None: they are drawn as all weights.
+    """
+
+    input_size: int
+    output_size: int
+    cell: CellConfig = CellConfig(hidden_size=16)
+    chrono_steps: int | None = None

@@ -15,6 +15,7 @@ from gatel0rd.paper.profiles import Profile
 from gatel0rd.paper.run import Metrics, OnMetrics, Outcome, Reading, Run
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.presets import AgentPreset, agent_configs
+from gatel0rd.worlds import registry
 from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant
 from gatel0rd.worlds.metrics import short_name
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 FRAMES_PER_SECOND = 6000
 """About what one core trains on, with the compiled engine and EnvPool."""
-OBSERVATION_SHAPE, ACTIONS = (7, 7, 3), 7
-"""Of every MiniGrid environment."""
 POINTS = 100
 """Points of a learning curve."""
 
@@ -62,8 +61,8 @@ class AgentRun(Run):
 
     @property
     def rewards_success(self) -> bool:
-        """Whether a reward means that an episode succeeded."""
-        return self.environment.startswith("MiniGrid-")
+        """Whether a reward means that an episode succeeded, as in MiniGrid and in all experiments."""
+        return self.environment.startswith("MiniGrid-") or registry.find(self.scenario) is not None
 
     def estimate_seconds(self) -> float:
         return self.length / FRAMES_PER_SECOND
@@ -136,8 +135,8 @@ def plan_agent(
     frames = profile.scale_frames(experiment.frames) if length is None else length
     agent, ppo = agent_configs(
         variant.cell,
-        observation_shape=OBSERVATION_SHAPE,
-        actions=ACTIONS,
+        observation_shape=experiment.observation_shape,
+        actions=experiment.actions,
         preset=preset,
         memory=variant.memory,
     )
