@@ -45,7 +45,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     if origin in (Union, UnionType):
         return _convert_to_one(value, arguments, where)
     if origin is tuple:
-        fits = isinstance(value, list) and (arguments[-1] is Ellipsis or len(arguments) == len(value))
+        fits = isinstance(value, list | tuple) and (arguments[-1] is Ellipsis or len(arguments) == len(value))
         if fits:
             kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
             return tuple(_convert(entry, of, where) for entry, of in zip(value, kinds, strict=True))

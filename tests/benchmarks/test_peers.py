@@ -116,6 +116,7 @@ def test_agents_and_their_peers_train(monkeypatch):
     assert sum(shares.values()) == pytest.approx(1, abs=0.002)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler's own
 @pytest.mark.parametrize("group", [group for group in GROUPS if group.name not in SLOW_GROUPS], ids=lambda g: g.name)
 def test_both_sides_of_the_first_row_of_each_group_run(group):
     """Distinct names within a group, and candidates that can be made and called."""
@@ -137,6 +138,7 @@ def test_the_compiled_peer_compiles_the_step_of_the_torch_path(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler's own
 @pytest.mark.parametrize("group", [group for group in GROUPS if group.name in ("jax", "agent")], ids=lambda g: g.name)
 def test_peers_of_other_libraries_run(group):
     comparison = list(group.comparisons())[1]

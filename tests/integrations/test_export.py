@@ -60,7 +60,8 @@ def data(fitted: FittedModel, steps: int = T, batch: int = B) -> dict[str, np.nd
     for name, scaling in (("observations", fitted.observation_scaling), ("actions", fitted.action_scaling)):
         size = len(scaling.offset)
         if size:
-            made[name] = scaling.inverse_transform(generator.normal(size=(steps, batch, size)).astype(np.float32))
+            drawn = generator.normal(size=(steps, batch, size)).astype(np.float32)
+            made[name] = scaling.inverse_transform(drawn).astype(np.float32)  # which is what ONNX takes
     return made
 
 

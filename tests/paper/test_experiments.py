@@ -186,7 +186,7 @@ def test_shorter_profiles_compress_the_sampling_schedule():
 
 
 def test_a_quick_run_takes_minutes_in_every_world():
-    for entry in catalogue():
+    for entry in (entry for entry in catalogue() if entry["of_paper"]):
         run_seconds = entry["core_seconds_per_seed"]["quick"] / len(entry["variants"])
         assert 60 < run_seconds < (1100 if entry["id"].startswith("minigrid/") else 900), entry["id"]
 
@@ -302,9 +302,10 @@ def test_the_catalogue_names_question_artefact_and_cost():
     entries = catalogue()
     assert [entry["id"] for entry in entries] == list(experiments())
     for entry in entries:
-        assert entry["question"].endswith("?") and entry["claim"] and entry["artefacts"]
+        assert entry["question"].endswith("?") and bool(entry["claim"] and entry["artefacts"]) == entry["of_paper"]
         seconds = entry["core_seconds_per_seed"]
-        assert seconds["smoke"] < seconds["quick"] < seconds["paper"]
+        ordered = seconds["smoke"] < seconds["quick"] < seconds["paper"]
+        assert ordered == entry["of_paper"] or entry["id"] in ("memory/chain", "memory/t-maze")
 
 
 def test_curves_average_losses_between_evaluations():

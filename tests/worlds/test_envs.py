@@ -12,18 +12,21 @@ from gatel0rd.worlds.robot_remote_control.env import RobotRemoteControl
 WORLDS = {world.environment.id: world for world in reversed(all_worlds()) if world.environment is not None}
 """By the environment's id; of those that share one, the first."""
 IDS = sorted(WORLDS)
+LENGTHS = (16, 64, 256, 1024)
 FETCH = "gatel0rd/FetchPickAndPlace-v0"
 
 
 def test_the_contract_covers_every_registered_environment():
     registered = [name for name in gymnasium.registry if name.startswith("gatel0rd/")]
-    assert sorted(registered) == sorted([*IDS, "gatel0rd/Recall-v0"]) and len(IDS) == 4
+    memory = [f"gatel0rd/{kind}{length}-v0" for kind in ("MemoryChain", "TMaze") for length in LENGTHS]
+    assert sorted(registered) == sorted([*IDS, "gatel0rd/Recall-v0", *memory]) and len(IDS) == 4
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", [*IDS, "gatel0rd/MemoryChain16-v0", "gatel0rd/TMaze16-v0"])
 def test_gymnasiums_checker_is_content(name):
-    check_env(gymnasium.make(name, render_mode="rgb_array").unwrapped)
+    options = {"render_mode": "rgb_array"} if name in IDS else {}  # the others draw nothing
+    check_env(gymnasium.make(name, **options).unwrapped)
 
 
 def episode(env, seed):

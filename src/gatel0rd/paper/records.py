@@ -140,8 +140,6 @@ def read_record(path: Path) -> Record:
     try:
         record = Record(path, read_json(path))
         _ = record.group, record.seed, record.content.get("schema")
-    except FileError:
-        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FileError(f"{path} is not a record ({error!r}); delete it and run again") from error
     return record

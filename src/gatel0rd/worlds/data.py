@@ -14,7 +14,7 @@ from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds import registry
 from gatel0rd.worlds.parts import forget_parts, generate_in_parts
 
-__all__ = ["Dataset", "Progress", "generate", "obtain", "obtain_examples", "shorten_recipe"]
+__all__ = ["Dataset", "Progress", "generate", "obtain"]
 
 EXAMPLE_SEQUENCES = 64
 """How many sequences are enough to look at."""
