@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gatel0rd.cli.console import format_duration
 from gatel0rd.files import write_atomically
 from gatel0rd.paper.catalogue import catalogue, costs
 from gatel0rd.paper.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
-from gatel0rd.cli.console import format_duration
 from gatel0rd.paper.plan import experiments, plan_together
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.records import load_records

@@ -203,7 +203,9 @@ def test_seed_lists(text, seeds):
     assert parse_numbers(text) == seeds
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(3, "3 s"), (600, "10 min"), (3500, "58 min"), (3599, "1.0 h"), (7200, "2.0 h")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(3, "3 s"), (600, "10 min"), (3500, "58 min"), (3599, "1.0 h"), (7200, "2.0 h")]
+)
 def test_durations(seconds, text):
     assert format_duration(seconds) == text
 
@@ -257,7 +259,9 @@ def test_the_papers_seeds_are_each_experiments_own_and_cost_what_the_guide_says(
 
 def test_seeds_that_are_no_seeds_are_errors():
     assert parse_seeds("paper") is None and parse_seeds("0,2") == [0, 2]
-    with pytest.raises(ValueError, match=r"seeds are 'papre'; expected numbers and ranges, as in 0-4 or 0,3,7, or paper"):
+    with pytest.raises(
+        ValueError, match=r"seeds are 'papre'; expected numbers and ranges, as in 0-4 or 0,3,7, or paper"
+    ):
         parse_seeds("papre")
 
 

@@ -125,8 +125,10 @@ def test_an_address_that_never_answers_is_an_error_within_20_seconds(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections, and says nothing
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()
-        with pytest.raises(ValueError, match="there is no Ray cluster at .*no answer within 10 s"):
-            run_all(small_runs(2), Work(out=tmp_path), executor=ExecutorConfig(kind="ray", address=address), display=Watch())
+        with pytest.raises(ValueError, match=r"there is no Ray cluster at .*no answer within 10 s"):
+            run_all(
+                small_runs(2), Work(out=tmp_path), executor=ExecutorConfig(kind="ray", address=address), display=Watch()
+            )
     assert time.monotonic() - began < 20
     assert not list(tmp_path.rglob("*"))
 

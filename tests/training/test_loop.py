@@ -74,6 +74,7 @@ KINDS: dict[str, Callable[[Path], TrainingLoop]] = {
 def pauses(monkeypatch):
     """A checkpoint after every third unit of each kind."""
     monkeypatch.setattr(fitting, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("gatel0rd.training.ppo.trainer.SEGMENT_STEPS", 1)
     monkeypatch.setattr("gatel0rd.training.ppo.trainer.SEGMENT", PAUSE)
     for kind in (Trainer, Fitter):
         monkeypatch.setattr(kind, "can_pause", property(lambda self: self.completed % PAUSE == 0))

@@ -532,6 +532,7 @@ def test_without_a_memory_nothing_is_recalled(tmp_path):
 
 @pytest.mark.parametrize("cell", ["gatel0rd", "lstm"])
 def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path, cell, monkeypatch):
+    monkeypatch.setattr("gatel0rd.training.ppo.trainer.SEGMENT_STEPS", 1)
     monkeypatch.setattr("gatel0rd.training.ppo.trainer.SEGMENT", 3)
     envs = make_vector_env("gatel0rd/Recall-v0", 1)
     config = replace(fitting_agent(envs), cell=CellConfig(name=cell, hidden_size=6))
@@ -585,7 +586,7 @@ def test_trials_do_not_change_training(tmp_path):
             "gatel0rd/Recall-v0", config, SMALL, frames=3 * 48, seed=0, directory=tmp_path / name, trials=4, **options
         )
         agents.append(trainer.run())
-    assert len(trainer.history[-1]["evaluation"]["gatel0rd/Recall-v0"]) == 4
+    assert len(trainer.history[-1]["evaluation"]["gatel0rd/Recall-v0"]) == 5
     for ours, theirs in zip(agents[0].parameters(), agents[1].parameters(), strict=True):
         assert torch.equal(ours, theirs)
 

@@ -22,7 +22,12 @@ Backend = Annotated[
 PresetOption = Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")]
 Profile = Annotated[str, arg(metavar="P", help="The scale of the runs: smoke, demo, quick or paper.")]
 Seed = Annotated[int, arg(metavar="N", help="The random seed.")]
-SeedList = Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7; paper: as many as the paper used for each experiment.")]
+SeedList = Annotated[
+    str,
+    arg(
+        metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7; paper: as many as the paper used for each experiment."
+    ),
+]
 CellList = Annotated[
     str | None,
     optional("A,B", "Run only these cells or variants, as in gatel0rd,gru or gatel0rd-0.01. The default is all."),
