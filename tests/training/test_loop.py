@@ -103,7 +103,7 @@ def finish(loop: TrainingLoop) -> Outcome:
         line.pop("seconds")
     files = {}
     for path in sorted(directory.rglob("*.safetensors")):
-        kind = path.stem if path.stem in ("checkpoint", "variants") else "model"
+        kind = path.stem if path.stem in ("agent", "checkpoint", "variants") else "model"
         arrays, metadata = load_arrays(path, kind=kind)
         content = {name: array.tobytes() for name, array in arrays.items()}
         files[str(path.relative_to(directory))] = (content, metadata)

@@ -11,7 +11,13 @@ from gatel0rd.training.vector_env import VectorEnv
 
 
 class SuccessCriterion(Enum):
-    """Why an episode counts as a success."""
+    """Why an episode counts as a success.
+
+    Example:
+        >>> from gatel0rd.training.ppo import SuccessCriterion
+        >>> SuccessCriterion("is_success").name
+        'REPORTED'
+    """
 
     LAST_REWARD = "last_reward"
     """Its last step was rewarded, which in MiniGrid happens at the goal only."""
@@ -32,7 +38,7 @@ class Judgement:
         successes: one per episode; None where there is no criterion.
 
     Example:
-        >>> from gatel0rd.training.ppo.success import Judgement, SuccessCriterion
+        >>> from gatel0rd.training.ppo import Judgement, SuccessCriterion
         >>> judgement = Judgement(SuccessCriterion.RETURN, 475.0, (True, False, True, True))
         >>> judgement.rate, judgement.words
         (0.75, 'had a return of at least 475')
