@@ -124,6 +124,19 @@ def test_the_readme_installs_before_it_uses():
     )
 
 
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [
+        ("README.md", "headline"),
+        ("docs/guides/sparsity.md", "lambda_table"),
+        ("docs/guides/agents.md", "agents_table"),
+    ],
+)
+def test_tables_of_memory_are_those_of_the_records(page, table):
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    assert generate[table]().strip() in (ROOT / page).read_text(), "run `make docs`"
+
+
 def test_the_paper_map_names_what_exists():
     text = (ROOT / "docs" / "paper_map.md").read_text()
     for experiment_id in experiments():

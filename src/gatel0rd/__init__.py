@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gatel0rd.models.world_model import WorldModel
     from gatel0rd.nn.config import CellConfig
     from gatel0rd.nn.functional import l0_penalty, l1_penalty, l2_penalty, retanh
+    from gatel0rd.nn.gate_rate import GateRate
     from gatel0rd.nn.layer import GateL0RD, GateL0RDCell
     from gatel0rd.recordings.segmenter import EventSegmenter
     from gatel0rd.training.config import TrainConfig
@@ -29,6 +30,7 @@ __all__ = [
     "EventSegmenter",
     "GateL0RD",
     "GateL0RDCell",
+    "GateRate",
     "TrainConfig",
     "WorldModel",
     "WorldModelConfig",
@@ -49,6 +51,7 @@ __getattr__, __dir__ = load_lazily(
         "EventSegmenter": "recordings.segmenter",
         "GateL0RD": "nn.layer",
         "GateL0RDCell": "nn.layer",
+        "GateRate": "nn.gate_rate",
         "TrainConfig": "training.config",
         "WorldModel": "models.world_model",
         "WorldModelConfig": "models.config",

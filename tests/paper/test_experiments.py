@@ -21,8 +21,9 @@ from gatel0rd.paper.planning import plan_over_training
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.report.make import make_report
 from gatel0rd.paper.world_model_run import WorldModelRun, curves_of
+from gatel0rd.worlds.experiments import Experiment
 
-IDS = [id for id, experiment in experiments().items() if experiment.unit == "epochs"]
+IDS = [id for id, experiment in experiments().items() if isinstance(experiment, Experiment)]
 
 
 class Silent:

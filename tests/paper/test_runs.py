@@ -28,7 +28,7 @@ def test_every_experiment_has_runs_that_offer_what_a_run_offers(tmp_path):
             assert run.estimate_seconds() > 0 and run.length > 0
             assert not run.is_finished(tmp_path)
             assert all(recipe.scenario == run.scenario for recipe in run.recipes)
-            assert run.share is None if run.unit == "frames" else 0 < run.share < 1
+            assert 0 < run.share < 1 if run.kind == "world model" else run.share is None
             assert parse_run(describe_run(run), tmp_path, type(run)) == run
             titles[run.directory_name] = run.title
     assert len(set(titles.values())) > 0.9 * len(titles)  # a title tells a run from its neighbours

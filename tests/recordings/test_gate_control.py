@@ -10,12 +10,20 @@ from gatel0rd.models import WorldModel
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.models.events import find_events
 from gatel0rd.nn.config import CellConfig
+from gatel0rd.nn.gate_rate import HIGHEST, LOWEST, SparsityWeight
 from gatel0rd.recordings import from_arrays
 from gatel0rd.recordings.config import FitConfig
-from gatel0rd.recordings.gate_control import HIGHEST, LOWEST, GateActivity, GateTarget, measure_gates
+from gatel0rd.recordings.gate_control import CONTROL_RATE, GateActivity, GateTarget, measure_gates
 from gatel0rd.recordings.windows import windows
 
 STEPS = 40.0
+
+
+def adjust(target, weight, activity):
+    """The next λ of a fit."""
+    held = SparsityWeight(weight, speed=CONTROL_RATE, dtype=torch.float64)
+    held.adjust(target.ratio(activity))
+    return float(held.weight)
 
 
 def test_the_target_is_the_share_or_the_events():
@@ -37,21 +45,21 @@ def test_the_target_is_the_share_or_the_events():
 )
 def test_the_price_of_open_gates_follows_events(events, open_steps, rises):
     target = GateTarget("events", 2.0, STEPS)
-    weight = target.adjust(0.01, GateActivity(open_rate=0.1, events=events, open_steps=open_steps))
+    weight = adjust(target, 0.01, GateActivity(open_rate=0.1, events=events, open_steps=open_steps))
     assert (weight > 0.01) == rises and weight != 0.01
 
 
 def test_gates_that_never_close_raise_the_price_of_any_feasible_target():
     for value in (0.1, 1.0, 5.0, 19.0):  # 40 steps have at most 20 events
-        assert GateTarget("events", value, STEPS).adjust(0.01, GateActivity(1.0, 0.0, STEPS)) > 0.01
+        assert adjust(GateTarget("events", value, STEPS), 0.01, GateActivity(1.0, 0.0, STEPS)) > 0.01
 
 
 def test_the_price_follows_the_share_and_stays_within_limits():
     target = GateTarget("open_rate", 0.1, STEPS)
-    assert target.adjust(0.01, GateActivity(0.2, 0.0, 0.0)) > 0.01 > target.adjust(0.01, GateActivity(0.05, 0.0, 0.0))
-    assert target.adjust(0.01, GateActivity(0.1, 9.0, 9.0)) == pytest.approx(0.01, rel=1e-3)
-    assert target.adjust(HIGHEST, GateActivity(1.0, 0.0, 0.0)) == HIGHEST
-    assert target.adjust(LOWEST, GateActivity(0.0, 0.0, 0.0)) == LOWEST
+    assert adjust(target, 0.01, GateActivity(0.2, 0.0, 0.0)) > 0.01 > adjust(target, 0.01, GateActivity(0.05, 0.0, 0.0))
+    assert adjust(target, 0.01, GateActivity(0.1, 9.0, 9.0)) == pytest.approx(0.01, rel=1e-3)
+    assert adjust(target, HIGHEST, GateActivity(1.0, 0.0, 0.0)) == HIGHEST
+    assert adjust(target, LOWEST, GateActivity(0.0, 0.0, 0.0)) == LOWEST
     assert target.distance(GateActivity(0.12, 7.0, 7.0)) == pytest.approx(0.2)
     assert GateTarget("events", 2.0, STEPS).distance(GateActivity(0.12, 7.0, 7.0)) == pytest.approx(2.5)
 

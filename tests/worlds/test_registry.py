@@ -15,7 +15,8 @@ from gatel0rd.worlds import EnvironmentSpec, World, all_worlds, get, names, regi
 from gatel0rd.worlds.data import generate
 from gatel0rd.worlds.experiments import AgentExperiment
 
-NAMES = ("billiard", "rrc", "shepherd", "fetch", "fetch-diverse", "minigrid")
+WITH_DATA = ("billiard", "rrc", "shepherd", "fetch", "fetch-diverse")
+NAMES = (*WITH_DATA, "minigrid", "memory")
 
 
 class Nothing(World):
@@ -27,12 +28,12 @@ class Nothing(World):
 def test_the_papers_worlds_are_registered():
     assert names() == NAMES and [world.name for world in all_worlds()] == list(NAMES)
     assert [world.name for world in all_worlds() if world.has_task] == ["rrc", "shepherd", "fetch", "fetch-diverse"]
-    assert [world.name for world in all_worlds() if world.has_data] == list(NAMES[:-1])
+    assert [world.name for world in all_worlds() if world.has_data] == list(WITH_DATA)
     assert [world.name for world in all_worlds() if world.made_in_parts] == ["fetch", "fetch-diverse"]
     assert [world.name for world in all_worlds() if world.steering] == ["billiard", "rrc", "shepherd"]
 
 
-@pytest.mark.parametrize("name", NAMES[:-1])
+@pytest.mark.parametrize("name", WITH_DATA)
 def test_what_a_world_says_of_itself_fits_together(name):
     world = get(name)
     scenario = world.scenario
@@ -150,7 +151,7 @@ def test_no_other_room_has_a_table_of_worlds():
     root = Path(gatel0rd.__file__).parent
     for path in root.rglob("*.py"):
         if path.relative_to(root).parts[0] != "worlds":
-            assert not names_in_tables(path.read_text()) & set(NAMES[:-1]), path  # minigrid is a package's name too
+            assert not names_in_tables(path.read_text()) & set(WITH_DATA), path  # minigrid is a package's name too
 
 
 def test_listing_worlds_imports_nothing_heavy():
@@ -158,4 +159,4 @@ def test_listing_worlds_imports_nothing_heavy():
     code = (
         f"import sys; from gatel0rd.worlds import names; print(len(names()), [m for m in {heavy} if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "6 []\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "7 []\n"

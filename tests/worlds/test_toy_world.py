@@ -235,7 +235,7 @@ def test_it_is_listed_with_its_experiment_and_made_by_gymnasium(corridor, capsys
     shown = capsys.readouterr().out.replace("\n", " ")
     assert (
         "corridor/doors" in shown
-        and "Worlds: billiard, rrc, shepherd, fetch, fetch-diverse, minigrid, corridor" in shown
+        and "Worlds: billiard, rrc, shepherd, fetch, fetch-diverse, minigrid, memory, corridor" in shown
     )
     env = gymnasium.make("toy/Corridor-v0")
     assert env.spec.max_episode_steps == 24 and isinstance(env.unwrapped, Corridor)

@@ -139,7 +139,7 @@ def reproduce(
     from gatel0rd.paper.catalogue import costs
     from gatel0rd.paper.executors.config import ExecutorConfig
     from gatel0rd.paper.illustrations import ILLUSTRATIONS
-    from gatel0rd.paper.plan import experiments, find, plan_together
+    from gatel0rd.paper.plan import find, paper_experiments, plan_together
     from gatel0rd.paper.profiles import PROFILES
     from gatel0rd.paper.report.make import make_report
 
@@ -148,7 +148,7 @@ def reproduce(
     if profile not in PROFILES:
         raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
     drawn = [id for id in (ILLUSTRATIONS if all else ids) if id in ILLUSTRATIONS]
-    chosen = list(experiments().values()) if all else [find(id) for id in ids if id not in ILLUSTRATIONS]
+    chosen = paper_experiments() if all else [find(id) for id in ids if id not in ILLUSTRATIONS]
     runs, planned = plan_together(chosen, profile=profile, seeds=parse_seeds(seeds), preset=preset)
     if dry_run:
         show_costs(costs(runs, profile=profile, planned=planned, out=out))

@@ -82,3 +82,18 @@ class ActorCriticConfig:
         if not isinstance(shape, (tuple, list)) or len(shape) not in (1, 3):
             raise ValueError(f"observation_shape is {shape!r}; expected (features,) or (width, height, channels)")
         check_numbers(actions=self.actions, width=self.width, **{"the hidden_size of the cell": self.cell.hidden_size})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceModelConfig:
+    """A cell and a linear layer that answers at every step.
+
+    Attributes:
+        chrono_steps: for how many steps the gate biases of a GRU or an LSTM are made to remember at first
+            (:func:`gatel0rd.nn.chrono.chrono_init`); None: they are drawn as all weights.
+    """
+
+    input_size: int
+    output_size: int
+    cell: CellConfig = CellConfig(hidden_size=16)
+    chrono_steps: int | None = None

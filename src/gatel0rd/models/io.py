@@ -22,8 +22,9 @@ import torch
 from gatel0rd.config import from_json, to_json
 from gatel0rd.files import Arrays, FileError, load_arrays, read_header, read_json, save_arrays, write_json
 from gatel0rd.models.actor_critic import ActorCritic
-from gatel0rd.models.config import ActorCriticConfig, FollowingModelConfig, WorldModelConfig
+from gatel0rd.models.config import ActorCriticConfig, FollowingModelConfig, SequenceModelConfig, WorldModelConfig
 from gatel0rd.models.fitted import FittedModel, Scaling, wrap_model
+from gatel0rd.models.sequence_model import SequenceModel
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.models.zoo import resolve
 
@@ -46,6 +47,7 @@ class ContentKind(Enum):
     WORLD_MODEL = "a world model"
     FITTED_MODEL = "a world model of recordings"
     AGENT = "an agent"
+    SEQUENCE_MODEL = "a network that answers at every step"
     CHECKPOINT = "an unfinished training"
     DATASET = "a data set"
 
@@ -91,6 +93,7 @@ def identify(path: Path | str) -> Contents:
     kinds = {
         "model": ContentKind.WORLD_MODEL,
         "agent": ContentKind.AGENT,
+        "sequence model": ContentKind.SEQUENCE_MODEL,
         "checkpoint": ContentKind.CHECKPOINT,
         "dataset": ContentKind.DATASET,
     }
@@ -231,6 +234,24 @@ def load_agent(path: Path | str) -> tuple[ActorCritic, dict[str, Any]]:
     load_weights(agent, arrays, file)
     check_finite(arrays, file)
     return agent.eval(), metadata
+
+
+# ---- networks that answer at every step ----
+
+
+def save_sequence_model(path: Path | str, model: SequenceModel, metadata: dict[str, Any] | None = None) -> None:
+    """Write a network to one file, with its configuration and ``metadata`` (plain JSON data)."""
+    content = {"config": to_json(model.config), **(metadata or {})}
+    save_arrays(Path(path), model_arrays(model), kind="sequence model", metadata=content)
+
+
+def load_sequence_model(path: Path | str) -> SequenceModel:
+    """Read a network from its file or its directory, in ``eval()`` mode."""
+    file = weights_file(path, MODEL_FILE)
+    arrays, metadata = load_arrays(file, kind="sequence model")
+    model = SequenceModel(from_json(SequenceModelConfig, metadata["config"]))
+    load_weights(model, arrays, file)
+    return model.eval()
 
 
 # ---- fitted models ----

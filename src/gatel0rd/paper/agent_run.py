@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 FRAMES_PER_SECOND = 6000
 """About what one core trains on, with the compiled engine and EnvPool."""
-OBSERVATION_SHAPE, ACTIONS = (7, 7, 3), 7
-"""Of every MiniGrid environment."""
 POINTS = 100
 """Points of a learning curve."""
 
@@ -138,8 +136,8 @@ def plan_agent(
     frames = profile.scale_frames(experiment.frames) if length is None else length
     agent, ppo = agent_configs(
         variant.cell,
-        observation_shape=OBSERVATION_SHAPE,
-        actions=ACTIONS,
+        observation_shape=experiment.observation_shape,
+        actions=experiment.actions,
         preset=preset,
         memory=variant.memory,
     )

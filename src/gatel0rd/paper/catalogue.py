@@ -23,6 +23,7 @@ def catalogue() -> list[dict[str, Any]]:
             "title": experiment.title,
             "question": experiment.question,
             "claim": experiment.claim,
+            "of_paper": experiment.scenario.of_paper,
             "artefacts": list(experiment.artefacts),
             "variants": [variant.name for variant in experiment.variants],
             "paper_seeds": experiment.seeds,

@@ -73,11 +73,11 @@ def world_model() -> Figure:
 
 def agent() -> Figure:
     """Fig. 9: encoder, memory, actor and critic, with the sizes of the experiments."""
-    from gatel0rd.paper.agent_run import ACTIONS, OBSERVATION_SHAPE
     from gatel0rd.training.presets import agent_configs
+    from gatel0rd.worlds.minigrid.experiments import DOORKEY
 
     cell = CellConfig(name="gatel0rd", hidden_size=64)
-    config, _ = agent_configs(cell, observation_shape=OBSERVATION_SHAPE, actions=ACTIONS)
+    config, _ = agent_configs(cell, observation_shape=DOORKEY.observation_shape, actions=DOORKEY.actions)
     width, height, channels = config.observation_shape
     parts = {
         "view": Part((0.0, 1.0), f"view\n{width} × {height} × {channels}", kind="data"),

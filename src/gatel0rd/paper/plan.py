@@ -6,14 +6,20 @@ import difflib
 from collections.abc import Callable, Sequence
 
 from gatel0rd.paper.agent_run import plan_agent
+from gatel0rd.paper.memory_run import plan_memory
 from gatel0rd.paper.profiles import PROFILES, Profile
 from gatel0rd.paper.run import Run
 from gatel0rd.paper.world_model_run import plan_world_model
 from gatel0rd.training.presets import AgentPreset
 from gatel0rd.worlds import all_worlds
 from gatel0rd.worlds.experiments import AgentExperiment, BaseVariant, Experiment, Question
+from gatel0rd.worlds.memory.experiments import MemoryExperiment
 
-PLANNERS: dict[type[Question], Callable[..., Run]] = {Experiment: plan_world_model, AgentExperiment: plan_agent}
+PLANNERS: dict[type[Question], Callable[..., Run]] = {
+    Experiment: plan_world_model,
+    AgentExperiment: plan_agent,
+    MemoryExperiment: plan_memory,
+}
 """Kind of experiment -> what makes a run of it; experiments themselves know nothing of runs."""
 
 
@@ -89,6 +95,11 @@ def plan_together(
 def experiments() -> dict[str, Question]:
     """Every experiment of every world, by id."""
     return {experiment.id: experiment for world in all_worlds() for experiment in world.experiments()}
+
+
+def paper_experiments() -> list[Question]:
+    """The experiments whose questions are the paper's."""
+    return [experiment for experiment in experiments().values() if experiment.scenario.of_paper]
 
 
 def find(experiment_id: str) -> Question:

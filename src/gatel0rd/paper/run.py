@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCHEMA = 3
 """Version of runs and records. Raise it when a field of a run is added, renamed or removed, and say in
 :mod:`gatel0rd.paper.migrate` how older records become those of this version."""
-RunKind = Literal["world model", "agent"]
+RunKind = Literal["world model", "agent", "memory"]
 Metrics = dict[str, Any]
 OnMetrics = Callable[[Metrics], None]
 OnStep = Callable[[int, int], None]

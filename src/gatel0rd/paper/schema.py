@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from gatel0rd.config import from_json, to_json
 from gatel0rd.files import FileError
 from gatel0rd.paper.agent_run import AgentRun
+from gatel0rd.paper.memory_run import MemoryRun
 from gatel0rd.paper.run import SCHEMA, Run
 from gatel0rd.paper.world_model_run import WorldModelRun
 
 Content = dict[str, Any]
 AnyRun = TypeVar("AnyRun", bound=Run)
-KINDS: dict[str, type[Run]] = {kind.kind: kind for kind in (WorldModelRun, AgentRun)}
+KINDS: dict[str, type[Run]] = {kind.kind: kind for kind in (WorldModelRun, AgentRun, MemoryRun)}
 
 RENAMED: dict[int, dict[str, dict[str, str]]] = {
     3: {

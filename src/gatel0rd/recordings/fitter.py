@@ -28,8 +28,9 @@ from gatel0rd.models.io import load_weights, model_arrays, save_fitted
 from gatel0rd.models.world_model import WorldModel
 from gatel0rd.nn.config import CellConfig
 from gatel0rd.nn.functional import sampling_probability
+from gatel0rd.nn.gate_rate import SparsityWeight
 from gatel0rd.recordings.config import FitConfig
-from gatel0rd.recordings.gate_control import TOLERANCE, GateActivity, GateTarget, measure_gates
+from gatel0rd.recordings.gate_control import CONTROL_RATE, TOLERANCE, GateActivity, GateTarget, measure_gates
 from gatel0rd.recordings.method import MethodName, choose_method
 from gatel0rd.recordings.recordings import Recordings
 from gatel0rd.recordings.sweep import (
@@ -95,6 +96,7 @@ class Fitter(TrainingLoop):
         self.longest = min(config.window, int(self.train_part.lengths.max()) - 1)
         self.mean_steps = float((self.train_part.lengths - 1).mean())
         self.target = GateTarget.of(config, self.mean_steps) if self.model.core.noise_size else None
+        self.held_weight = SparsityWeight(FIRST_WEIGHT, speed=CONTROL_RATE, dtype=torch.float64)
         self.unit_price = self.model.config.residual_scale**2
         self.stepper = make_stepper(
             self.model,
@@ -235,7 +237,8 @@ class Fitter(TrainingLoop):
             metrics["sparsity_weight"] = self.stepper.sparsity_weight
             if self.target is not None:
                 metrics["distance"] = self.target.distance(activity)
-                self.stepper.sparsity_weight = self.target.adjust(self.stepper.sparsity_weight, activity)
+                self.held_weight.adjust(self.target.ratio(activity))
+                self.stepper.sparsity_weight = float(self.held_weight.weight)
         if self.sweeps and self.chosen is None:
             self._add_point(followed, metrics["sparsity_weight"])
         return metrics
@@ -343,6 +346,8 @@ class Fitter(TrainingLoop):
 
     def restore_extras(self, extras: dict[str, Any], arrays: Arrays) -> None:
         self.stepper.sparsity_weight = extras["sparsity_weight"]
+        if self.target is not None:
+            self.held_weight.weight.fill_(extras["sparsity_weight"])
         self.total, self.chosen = extras["total"], extras["chosen"]
         self.points = [SweepPoint(**{**point, "errors": tuple(point["errors"])}) for point in extras["points"]]
         self.kept = {"best": {}}

@@ -1,8 +1,10 @@
-"""Hold the share of open gates, or the number of events, at a target: λ is adjusted while training (dual ascent)."""
+"""What the share of open gates, or the number of events, is compared with while λ is adjusted.
+
+How λ follows is the business of :class:`gatel0rd.nn.gate_rate.SparsityWeight`.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +19,6 @@ from gatel0rd.recordings.windows import WindowBatch
 
 CONTROL_RATE = 0.25
 """How fast λ follows the gates: by this much of their logarithmic distance from the target in every round."""
-LOWEST, HIGHEST = 1e-8, 10.0
 TOLERANCE = 0.25
 """How far from its target, relative to it, a measurement may be and still count as held."""
 WATCHED = 256
@@ -97,10 +98,9 @@ class GateTarget:
         measured = activity.events if self.kind == "events" else activity.open_rate
         return abs(measured / self.value - 1)
 
-    def adjust(self, weight: float, activity: GateActivity) -> float:
-        """The next λ: a higher price on open gates while they are too active, a lower one while they are not enough."""
-        ratio = math.log((self._activity(activity) + 1e-3 * self.value) / self.value)
-        return min(HIGHEST, max(LOWEST, weight * math.exp(CONTROL_RATE * max(-2.0, min(2.0, ratio)))))
+    def ratio(self, activity: GateActivity) -> float:
+        """What λ answers to, relative to the target: above 1 while gates are too active."""
+        return self._activity(activity) / self.value
 
     def _activity(self, activity: GateActivity) -> float:
         """What λ answers to; it falls as λ rises.

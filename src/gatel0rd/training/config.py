@@ -7,6 +7,8 @@ from typing import Literal
 
 PenaltyName = Literal["l0", "l1", "l2", "squared_mean"]
 GateNoise = Literal["none", "kept", "fresh"]
+EPOCH_UPDATES = 100
+"""Gradient steps of an epoch of :class:`SequenceTrainConfig`, each on sequences of its own: there is no data set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,3 +112,21 @@ class PPOConfig:
     def frames(self) -> int:
         """Frames of one rollout."""
         return self.environments * self.steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceTrainConfig:
+    """How a network that answers at every step is trained.
+
+    Attributes:
+        epochs: of 100 updates each.
+        steps: of the sequences.
+        learning_rate: at the beginning; it falls to 0 along half a cosine.
+        sparsity_weight: λ of GateL0RD; it rises from 0 while the task is learned.
+    """
+
+    epochs: int
+    steps: int
+    batch_size: int = 32
+    learning_rate: float = 0.005
+    sparsity_weight: float = 0.0

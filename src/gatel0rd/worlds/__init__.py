@@ -3,6 +3,7 @@
 from gatel0rd.worlds.base import EnvironmentSpec, Thing, World
 from gatel0rd.worlds.billiard_ball import BilliardBallWorld
 from gatel0rd.worlds.fetch_pick_and_place import FetchDiverseWorld, FetchWorld
+from gatel0rd.worlds.memory import MemoryWorld, register_environments
 from gatel0rd.worlds.minigrid import MiniGridWorld
 from gatel0rd.worlds.registry import all_worlds, get, names, register, register_environment, unregister
 from gatel0rd.worlds.robot_remote_control import RobotRemoteControlWorld
@@ -16,7 +17,9 @@ register(ShepherdWorld())
 register(FetchWorld())
 register(FetchDiverseWorld())
 register(MiniGridWorld())
-# no world of the paper: a test of whether an agent has a memory
+# no worlds of the paper: how long memories last, and a test of whether an agent has a memory
+register(MemoryWorld())
+register_environments()
 register_environment(
     EnvironmentSpec(id="gatel0rd/Recall-v0", entry_point="gatel0rd.worlds.recall:Recall", time_limit=100)
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class EnvironmentSpec:
         id: for ``gymnasium.make``.
         entry_point: ``module:Class``, which is imported when it is needed, or the class itself.
         time_limit: steps after which an episode is truncated.
+        options: arguments with which the class is called.
 
     Example:
         >>> from gatel0rd.worlds import EnvironmentSpec
@@ -48,6 +49,7 @@ class EnvironmentSpec:
     id: str
     entry_point: str | Callable[..., gymnasium.Env[Any, Any]]
     time_limit: int
+    options: dict[str, Any] = field(default_factory=dict)
 
     def load(self) -> Callable[..., gymnasium.Env[Any, Any]]:
         """The environment's class."""

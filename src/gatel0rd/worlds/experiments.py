@@ -33,6 +33,8 @@ ViewKind = Literal[
     "planning_table",
     "agent_table",
     "frames_table",
+    "lengths",
+    "lengths_table",
 ]
 
 
@@ -85,11 +87,13 @@ class Setting:
 
     Attributes:
         effect_share: share of the paper's training after which the networks are known to differ.
+        of_paper: whether the paper asks about it; where not, there are no numbers to compare with.
     """
 
     name: str
     title: str
     effect_share: float = 0.0
+    of_paper: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,11 +267,14 @@ class AgentExperiment(Question):
     Attributes:
         environment: where they are trained.
         transfers: larger environments in which they are tried out too, without training there.
+        observation_shape, actions: of all these environments; MiniGrid's if not given.
         frames: in the profile ``paper``; the paper's text does not say how many it used.
     """
 
     environment: str
     transfers: tuple[str, ...] = ()
+    observation_shape: tuple[int, ...] = (7, 7, 3)
+    actions: int = 7
     frames: int
     variants: tuple[AgentVariant, ...]
     seeds: int = 10

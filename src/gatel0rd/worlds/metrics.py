@@ -39,7 +39,7 @@ class Metric(ABC):
 
 def short_name(name: str) -> str:
     """A data set or an environment as figures call it, for example ``DoorKey-8x8`` for ``MiniGrid-DoorKey-8x8-v0``."""
-    return name.removeprefix("MiniGrid-").removesuffix("-v0")
+    return name.removeprefix("MiniGrid-").removeprefix("gatel0rd/").removesuffix("-v0")
 
 
 @dataclass(frozen=True)

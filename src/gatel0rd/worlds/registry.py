@@ -123,7 +123,9 @@ def register_environment(spec: EnvironmentSpec) -> None:
         import gymnasium
 
         if spec.id not in gymnasium.registry:
-            gymnasium.register(spec.id, entry_point=spec.entry_point, max_episode_steps=spec.time_limit)
+            gymnasium.register(
+                spec.id, entry_point=spec.entry_point, max_episode_steps=spec.time_limit, kwargs=spec.options
+            )
 
 
 def _load_own() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatel0rd.paper.records import Record
-from gatel0rd.paper.report import figures, tables
+from gatel0rd.paper.report import figures, length_figures, tables
 from gatel0rd.paper.report.judge import judge_answer, share_words
 from gatel0rd.paper.report.page import Block, Picture, ReportSection
 from gatel0rd.paper.report.select import Answer
@@ -81,9 +81,11 @@ def describe_scale(answer: Answer) -> str:
     seeds = sorted({len(line.records) for line in answer.lines})
     count = " to ".join(str(value) for value in dict.fromkeys((seeds[0], seeds[-1])))
     hours = sum(record.content["wall_seconds"] for record in answer.records) / 3600
-    note = f"Profile {answer.scale.words}, preset {answer.scale.preset}: {count} of the paper's "
-    note += f"{answer.experiment.seeds} seeds, {share_words(answer.records)} per run"
-    note += " (the paper does not state its number)" if answer.records[0].share is None else ""
+    of_paper = answer.experiment.scenario.of_paper
+    asked = f"the paper's {answer.experiment.seeds}" if of_paper else str(answer.experiment.seeds)
+    note = f"Profile {answer.scale.words}, preset {answer.scale.preset}: {count} of {asked} seeds, "
+    note += f"{share_words(answer.records)} per run"
+    note += " (the paper does not state its number)" if of_paper and answer.records[0].share is None else ""
     note += f"; {hours:.2f} core hours of training in all"
     if not answer.experiment.plans:
         return f"{note}."
@@ -98,9 +100,14 @@ def build_block(view: View, answer: Answer, stem: Path) -> Block:
     table = build_table(view, answer)
     if table is not None:
         return Block(title, table=table)
-    labels = ", ".join(line.label for line in answer.lines)
-    picture = save_picture(draw_figure(view, answer), stem, f"{view.artefact} of the paper, ours: {labels}")
+    picture = save_picture(draw_figure(view, answer), stem, describe_picture(view, answer))
     return Block(title, picture=picture)
+
+
+def describe_picture(view: View, answer: Answer) -> str:
+    """What a figure shows, and whose networks."""
+    labels = ", ".join(dict.fromkeys(line.label for line in answer.lines))
+    return f"{view.artefact} of the paper, ours: {labels}" if answer.experiment.scenario.of_paper else labels
 
 
 def build_table(view: View, answer: Answer) -> Table | None:
@@ -130,6 +137,8 @@ def build_table(view: View, answer: Answer) -> Table | None:
             return tables.frames_table(lines)
         case "agent_table":
             return tables.agent_table(lines)
+        case "lengths_table":
+            return length_figures.lengths_table(lines)
     return None
 
 
@@ -153,6 +162,8 @@ def draw_figure(view: View, answer: Answer) -> Figure:
         case "trajectory":
             assert view.example is not None
             return figures.trajectory(lines, view.example, title=title)
+        case "lengths":
+            return length_figures.lengths(lines, title=title)
     raise ValueError(f"there is no figure of the kind {view.kind!r}")
 
 

@@ -106,7 +106,8 @@ def share_words(records: Sequence[Record]) -> str:
     """How long runs are, as a share of the paper's."""
     shares = sorted({record.share for record in records if record.share is not None})
     if not shares:
-        return f"{records[0].length / 1e6:.3g} million frames"
+        length = records[0].length
+        return f"{length / 1e6:.3g} million frames" if records[0].kind == "agent" else f"{length} epochs"
     return " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys(shares[:1] + shares[-1:])) + " of the steps"
 
 

@@ -93,7 +93,7 @@ def agent_tasks(answers: Sequence[Answer]) -> list[Task]:
     """Success in every environment in which agents were trained, at the largest scale with enough seeds."""
     tasks: dict[str, Task] = {}
     for answer in answers:
-        if answer.experiment.unit != "frames":
+        if answer.experiment.unit != "frames" or not answer.experiment.scenario.of_paper:
             continue
         environment = answer.records[0].run["environment"]
         lines, metric = {line.name: line for line in answer.lines}, FinalValue(environment, "success")
