@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gatel0rd.cli.console import format_duration
 from gatel0rd.files import write_atomically
 from gatel0rd.paper.catalogue import catalogue, costs
 from gatel0rd.paper.illustrations import ILLUSTRATIONS, meadow_scene, rooms_scene, table_scene
@@ -164,9 +165,9 @@ def costs_table() -> str:
     for row in costs(runs, profile="paper", planned=planned, out=Path("nowhere")):
         hours = row["core_seconds"] / 3600
         total, count = total + hours, count + row["runs"]
-        longest = row["longest_seconds"] / 3600
-        lines.append(f"| {row['world']} | {row['runs']} | {hours:.0f} | {longest:.1f} h | {0.04 * hours:.0f} $ |")
-    lines.append(f"| all | {count} | {total:.0f} | | {0.04 * total:.0f} $ |")
+        longest = format_duration(row["longest_seconds"])
+        lines.append(f"| {row['world']} | {row['runs']} | {hours:.1f} | {longest} | {0.04 * hours:.0f} $ |")
+    lines.append(f"| all | {count} | {total:.1f} | | {0.04 * total:.0f} $ |")
     return "\n".join(lines)
 
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from numbers import Integral
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+
+
+def check_numbers(*, least: int = 1, **numbers: Any) -> None:
+    """An argument that is no whole number, or one below ``least``, is an error."""
+    for name, value in numbers.items():
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not whole or value < least:
+            raise ValueError(f"{name} is {_show(value)}; expected a whole number of at least {least}")
 
 
 def to_json(config: Any) -> dict[str, Any]:

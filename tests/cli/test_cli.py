@@ -17,8 +17,9 @@ import pytest
 from gatel0rd.cli.console import format_duration
 from gatel0rd.cli.extras import advise, distribution_of, find_extra
 from gatel0rd.cli.main import COMMANDS, GROUPS, main
-from gatel0rd.cli.options import parse_names, parse_numbers, parse_options
+from gatel0rd.cli.options import parse_names, parse_numbers, parse_options, parse_seeds
 from gatel0rd.models.events import APART
+from gatel0rd.paper.plan import experiments, find, plan
 
 ROOT = Path(__file__).parents[2]
 
@@ -202,7 +203,9 @@ def test_seed_lists(text, seeds):
     assert parse_numbers(text) == seeds
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(3, "3 s"), (600, "10 min"), (7200, "2.0 h")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(3, "3 s"), (600, "10 min"), (3500, "58 min"), (3599, "1.0 h"), (7200, "2.0 h")]
+)
 def test_durations(seconds, text):
     assert format_duration(seconds) == text
 
@@ -236,6 +239,30 @@ def test_a_dry_run_says_what_it_would_cost_and_runs_nothing(tmp_path, capsys):
     main(["reproduce", "rrc/generalization", "--profile", "paper", "--dry-run", "--out", str(tmp_path / "runs")])
     shown = capsys.readouterr().out
     assert "What would be run" in shown and "core hours in all" in shown and not (tmp_path / "runs").exists()
+
+
+def test_the_papers_seeds_are_each_experiments_own_and_cost_what_the_guide_says(tmp_path, capsys):
+    words = ["reproduce", "--all", "--profile", "paper", "--seeds", "paper", "--dry-run", "--out", str(tmp_path / "r")]
+    main(words)
+    shown = capsys.readouterr().out
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "cluster.md").read_text()
+    table = guide.partition("<!-- costs -->")[2].partition("<!-- end of costs -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()[2:]]
+    for world, runs, hours, longest, _ in rows[:-1]:
+        (line,) = (line for line in shown.splitlines() if line.split()[:1] == [world])
+        assert line.split() == [world, runs, "0", *f"{hours} h {longest}".split()]
+    assert f"{rows[-1][2]} core hours in all" in shown and int(rows[-1][1]) == sum(int(row[1]) for row in rows[:-1])
+    seeds = {id: {run.seed for run in plan(find(id), profile="paper", seeds=None)} for id in experiments()}
+    assert all(own == set(range(experiments()[id].seeds)) for id, own in seeds.items())
+    assert len({len(own) for own in seeds.values()}) > 1
+
+
+def test_seeds_that_are_no_seeds_are_errors():
+    assert parse_seeds("paper") is None and parse_seeds("0,2") == [0, 2]
+    with pytest.raises(
+        ValueError, match=r"seeds are 'papre'; expected numbers and ranges, as in 0-4 or 0,3,7, or paper"
+    ):
+        parse_seeds("papre")
 
 
 def test_figures_without_runs_are_drawn(tmp_path, capsys):

@@ -74,6 +74,7 @@ KINDS: dict[str, Callable[[Path], TrainingLoop]] = {
 def pauses(monkeypatch):
     """A checkpoint after every third unit of each kind."""
     monkeypatch.setattr(fitting, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("gatel0rd.training.ppo.trainer.SEGMENT_STEPS", 1)
     monkeypatch.setattr("gatel0rd.training.ppo.trainer.SEGMENT", PAUSE)
     for kind in (Trainer, Fitter):
         monkeypatch.setattr(kind, "can_pause", property(lambda self: self.completed % PAUSE == 0))
@@ -102,7 +103,7 @@ def finish(loop: TrainingLoop) -> Outcome:
         line.pop("seconds")
     files = {}
     for path in sorted(directory.rglob("*.safetensors")):
-        kind = path.stem if path.stem in ("checkpoint", "variants") else "model"
+        kind = path.stem if path.stem in ("agent", "checkpoint", "variants") else "model"
         arrays, metadata = load_arrays(path, kind=kind)
         content = {name: array.tobytes() for name, array in arrays.items()}
         files[str(path.relative_to(directory))] = (content, metadata)

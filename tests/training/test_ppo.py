@@ -532,6 +532,7 @@ def test_without_a_memory_nothing_is_recalled(tmp_path):
 
 @pytest.mark.parametrize("cell", ["gatel0rd", "lstm"])
 def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path, cell, monkeypatch):
+    monkeypatch.setattr("gatel0rd.training.ppo.trainer.SEGMENT_STEPS", 1)
     monkeypatch.setattr("gatel0rd.training.ppo.trainer.SEGMENT", 3)
     envs = make_vector_env("gatel0rd/Recall-v0", 1)
     config = replace(fitting_agent(envs), cell=CellConfig(name=cell, hidden_size=6))
@@ -570,6 +571,39 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path, cell, monkeypat
         )
 
 
+@pytest.mark.parametrize(("steps", "segment"), [(128, 50), (8, 800), (512, 50), (48, 134)])
+def test_checkpoints_are_far_apart_compared_with_episodes(tmp_path, steps, segment):
+    config = fitting_agent(make_vector_env("gatel0rd/Recall-v0", 1))
+    ppo = replace(SMALL, steps=steps)
+    trainer = AgentTrainer("gatel0rd/Recall-v0", config, ppo, frames=48, seed=0, directory=tmp_path)
+    assert trainer.segment == segment and segment * steps >= 6400
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"frames": 0}, "frames is 0; expected a whole number of at least 1"),
+        ({"trials": 0}, "trials is 0; expected a whole number of at least 1"),
+        ({"evaluate_every": 0}, "evaluate_every is 0; expected"),
+        ({"seed": None}, "seed is None; expected a whole number of at least 0"),
+    ],
+)
+def test_odd_numbers_are_refused_before_training(tmp_path, options, message):
+    config = fitting_agent(make_vector_env("gatel0rd/Recall-v0", 1))
+    with pytest.raises(ValueError, match=message):
+        AgentTrainer("gatel0rd/Recall-v0", config, SMALL, **{"frames": 48, "seed": 0, "directory": tmp_path, **options})
+    assert not list(tmp_path.iterdir())
+
+
+def test_agents_without_a_cell_say_what_to_give():
+    with pytest.raises(ValueError, match=r"cell is None; expected a CellConfig.* without a memory has memory=False"):
+        ActorCriticConfig(observation_shape=(3,), actions=2, cell=None)
+    with pytest.raises(ValueError, match=r"observation_shape is \(2, 2\); expected \(features,\) or"):
+        ActorCriticConfig(observation_shape=(2, 2), actions=2)
+    with pytest.raises(ValueError, match="actions is 0; expected a whole number of at least 1"):
+        ActorCriticConfig(observation_shape=(3,), actions=0)
+
+
 def test_an_agent_for_another_environment_is_refused(tmp_path):
     config = fitting_agent(make_vector_env("gatel0rd/Recall-v0", 1))
     with pytest.raises(ValueError, match=r"CartPole-v1 has .* the agent was made for"):
@@ -585,7 +619,7 @@ def test_trials_do_not_change_training(tmp_path):
             "gatel0rd/Recall-v0", config, SMALL, frames=3 * 48, seed=0, directory=tmp_path / name, trials=4, **options
         )
         agents.append(trainer.run())
-    assert len(trainer.history[-1]["evaluation"]["gatel0rd/Recall-v0"]) == 4
+    assert len(trainer.history[-1]["evaluation"]["gatel0rd/Recall-v0"]) == 5
     for ours, theirs in zip(agents[0].parameters(), agents[1].parameters(), strict=True):
         assert torch.equal(ours, theirs)
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from gatel0rd.training.ppo import EpisodeStatistics, SuccessCriterion, judge_episodes
 from gatel0rd.training.vector_env import GymnasiumVectorEnv, make_vector_env, native_ids
 from gatel0rd.worlds.recall import Recall
 
@@ -258,3 +260,71 @@ def test_recall_asks_for_what_was_shown():
     assert asked == {(0, 2), (1, 2)}
     with pytest.raises(ValueError, match="wait is"):
         Recall(wait=(3, 1))
+
+
+class Succeeding(Counting):
+    """Succeeds in every second episode; says so in its last step."""
+
+    episodes = 0
+
+    def step(self, action):
+        seen, reward, over, truncated, _ = super().step(action)
+        self.episodes += over
+        return seen, reward, over, truncated, {"is_success": bool(over and self.episodes % 2)}
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])
+def test_vector_environments_of_users_are_stepped_as_ours(mode):
+    given = SyncVectorEnv([lambda end=end: Succeeding(end) for end in (3, 4)], autoreset_mode=mode)
+    with make_vector_env(given, 2) as envs:
+        ours = [Succeeding(3), Succeeding(4)]
+        assert envs.reset(0).tolist() == [[0], [0]]
+        for env in ours:
+            env.reset()
+        for _ in range(13):
+            step = envs.step(np.zeros(2, dtype=int))
+            seen, _, over, _, info = zip(*(env.step(0) for env in ours), strict=True)
+            assert step.final_observations.tolist() == [each.tolist() for each in seen]
+            assert step.terminations.tolist() == list(over) and not step.truncations.any()
+            assert step.successes.tolist() == [each["is_success"] for each in info]
+            following = [env.reset()[0] if end else each for env, end, each in zip(ours, over, seen, strict=True)]
+            assert step.observations.tolist() == [each.tolist() for each in following]
+        assert envs.reports_success and envs.id == "SyncVectorEnv"
+    assert not given.closed
+    given.close()
+
+
+def test_vector_environments_that_do_not_fit_are_errors():
+    def make(count, mode=AutoresetMode.SAME_STEP):
+        return SyncVectorEnv([Counting] * count, autoreset_mode=mode)
+
+    made = make_vector_env(make, 3)
+    assert made.num_envs == 3
+    made.close()
+    assert made.envs.closed  # what a function made is closed with it
+    with pytest.raises(ValueError, match=r"has 2 environments; expected 3, the number in PPOConfig"):
+        make_vector_env(make(2), 3)
+    with pytest.raises(ValueError, match="mode of SyncVectorEnv is NEXT_STEP; expected SAME_STEP or DISABLED"):
+        make_vector_env(make(2, AutoresetMode.NEXT_STEP), 2)
+    with pytest.raises(ValueError, match=r"the environment is None; expected an id"):
+        make_vector_env(None, 2)
+    with pytest.raises(ValueError, match=r"the function made a Counting; expected a gymnasium.vector.VectorEnv"):
+        make_vector_env(lambda count: Counting(), 2)
+    with pytest.raises(ValueError, match="num_envs is 0; expected at least 1"):
+        make_vector_env("CartPole-v1", 0)
+
+
+def test_success_is_the_environments_own_notion(counting):
+    played = EpisodeStatistics(
+        returns=[3.0, 5.0, 4.0], lengths=[3, 5, 4], rewarded=[True, True, False], succeeded=[False, True, False]
+    )
+    with make_vector_env(counting, 1) as envs:
+        assert judge_episodes(played, envs).as_data() == {"success": None, "criterion": "none"}
+        envs.reward_threshold = 4.0
+        threshold = {"success": 2 / 3, "criterion": "return", "threshold": 4.0}
+        assert judge_episodes(played, envs).as_data() == threshold
+        envs.reports_success = True
+        assert judge_episodes(played, envs).as_data() == {"success": 1 / 3, "criterion": "is_success"}
+        assert judge_episodes(played, envs, success_return=5).criterion is SuccessCriterion.RETURN
+        envs.id = "MiniGrid-Empty-5x5-v0"
+        assert judge_episodes(played, envs).as_data() == {"success": 2 / 3, "criterion": "last_reward"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,7 +23,14 @@ from gatel0rd.cli.options import (
 
 def rl_train(
     environment: Positional[
-        Annotated[str, arg(metavar="ENV", help="Id of a Gymnasium environment, for example MiniGrid-DoorKey-8x8-v0.")]
+        Annotated[
+            str,
+            arg(
+                metavar="ENV",
+                help="Id of a Gymnasium environment, for example MiniGrid-DoorKey-8x8-v0, or MODULE:ID with the module "
+                "that registers it, in the working directory or on Python's path.",
+            ),
+        ]
     ],
     cell: Annotated[
         Literal["gatel0rd", "lstm", "gru", "elman", "none"], arg(help="The agent's memory; with none it has no memory.")
@@ -63,7 +71,7 @@ def rl_train(
         preset=preset,
         backend=backend,
     )
-    directory = out or Path("runs/rl") / f"{environment.replace('/', '-')}-{cell}-seed{seed}"
+    directory = out or Path("runs/rl") / f"{re.sub('[/:]', '-', environment)}-{cell}-seed{seed}"
     with LiveDisplay(1, console) as display:
         display.started(0, run, directory)
         run.execute(
@@ -87,6 +95,12 @@ def rl_eval(
     ] = None,
     episodes: Annotated[int, arg(metavar="N", help="Number of episodes.")] = 100,
     seed: Annotated[int, arg(metavar="N", help="Random seed of the environments and actions.")] = 0,
+    success_return: Annotated[
+        float | None,
+        optional(
+            "R", "Least return of a successful episode. The default is what the environment itself counts as success."
+        ),
+    ] = None,
     greedy: Annotated[bool, arg(help="Take the most probable action instead of sampling one.")] = False,
     backend: Backend = "auto",
     render: FilmFile = None,
@@ -116,13 +130,17 @@ def rl_eval(
             seed=seed,
             greedy=greedy,
             backend=backend,
+            success_return=success_return,
             film=render,
             on_episode=lambda ended: progress.update(task, completed=ended),
             on_frame=on_frame,
         )
+    success = f"{episodes} episodes; the environment does not say what success is (see --success-return)"
+    if outcome["success"] is not None:
+        interval = format_interval(outcome["confidence"])
+        success = f"{outcome['success']:.0%} of {episodes} episodes {outcome['meaning']} ({interval})"
     console.print(
-        f"{outcome['environment']}, {outcome['memory']}: {outcome['success']:.0%} of {episodes} episodes ended with a "
-        f"reward ({format_interval(outcome['confidence'])}); mean reward {outcome['return']:.3g}, "
+        f"{outcome['environment']}, {outcome['memory']}: {success}; mean return {outcome['return']:.3g}, "
         f"mean length {outcome['length']:.0f}"
     )
     if render is not None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
+HOUR = 3570.0
+"""Seconds from which a time is given in hours; what comes after would be rounded to 60 minutes."""
+
 console = Console(soft_wrap=not sys.stdout.isatty())
 
 
@@ -42,10 +45,15 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def format_duration(seconds: float) -> str:
-    """A time span for people."""
+    """A time span for people: below an hour in minutes."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < HOUR else f"{seconds / 3600:.1f} h"
+
+
+def format_core_time(seconds: float) -> str:
+    """How long one core would be busy, for people: below an hour in minutes."""
+    return f"{seconds / 60:.0f} core minutes" if seconds < HOUR else f"{seconds / 3600:.1f} core hours"
 
 
 def format_interval(interval: tuple[float, float]) -> str:

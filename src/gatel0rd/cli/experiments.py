@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
-from gatel0rd.cli.console import console, format_duration
+from gatel0rd.cli.console import console, format_core_time, format_duration
 from gatel0rd.cli.options import (
     AgentPreset,
     CellList,
@@ -20,8 +20,8 @@ from gatel0rd.cli.options import (
     Profile,
     SeedList,
     optional,
-    parse_numbers,
     parse_options,
+    parse_seeds,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def run(
     runs = plan(
         experiment,
         profile=profile,
-        seeds=parse_numbers(seeds),
+        seeds=parse_seeds(seeds),
         cells=None if cells is None else cells.split(","),
         preset=preset,
         epochs=epochs,
@@ -149,7 +149,7 @@ def reproduce(
         raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
     drawn = [id for id in (ILLUSTRATIONS if all else ids) if id in ILLUSTRATIONS]
     chosen = paper_experiments() if all else [find(id) for id in ids if id not in ILLUSTRATIONS]
-    runs, planned = plan_together(chosen, profile=profile, seeds=parse_numbers(seeds), preset=preset)
+    runs, planned = plan_together(chosen, profile=profile, seeds=parse_seeds(seeds), preset=preset)
     if dry_run:
         show_costs(costs(runs, profile=profile, planned=planned, out=out))
         return
@@ -242,7 +242,7 @@ def execute_runs(
     seconds = {index: work.remaining_seconds(entry) for index, entry in enumerate(runs)}
     missing = [entry for index, entry in enumerate(runs) if seconds[index] > 0]
     total, finished = sum(seconds.values()), len(runs) - len(missing)
-    time_left = f"about {total / 3600:.1f} core hours on {executor.kind}"
+    time_left = f"about {format_core_time(total)} on {executor.kind}"
     if executor.kind == "local":
         count = min(executor.workers or os.cpu_count() or 1, max(1, len(missing)))
         time_left = f"about {format_duration(total / count)} on {count} process{'es' if count > 1 else ''}"
@@ -258,15 +258,15 @@ def show_costs(rows: Sequence[dict[str, Any]]) -> None:
     """What a plan would take, world by world."""
     table = Table(
         Column("world"),
-        *(Column(name, justify="right") for name in ("runs", "finished", "core hours left", "longest run")),
+        *(Column(name, justify="right") for name in ("runs", "finished", "core time left", "longest run")),
         title="What would be run",
         box=box.SIMPLE_HEAD,
     )
     for row in rows:
-        hours, longest = f"{row['core_seconds'] / 3600:.1f}", format_duration(row["longest_seconds"])
-        table.add_row(row["world"], str(row["runs"]), str(row["finished"]), hours, longest)
+        times = (format_duration(row[name]) for name in ("core_seconds", "longest_seconds"))
+        table.add_row(row["world"], str(row["runs"]), str(row["finished"]), *times)
     console.print(table)
     total = sum(row["core_seconds"] for row in rows)
     least = max((row["longest_seconds"] for row in rows), default=0.0)
-    times = ", ".join(f"{format_duration(max(total / cores, least))} on {cores} cores" for cores in (2, 16, 128))
-    console.print(f"{total / 3600:.1f} core hours in all: about {times}, from measured times on one AMD EPYC core")
+    waits = ", ".join(f"{format_duration(max(total / cores, least))} on {cores} cores" for cores in (2, 16, 128))
+    console.print(f"{format_core_time(total)} in all: about {waits}, from measured times on one AMD EPYC core")

@@ -22,7 +22,12 @@ Backend = Annotated[
 PresetOption = Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")]
 Profile = Annotated[str, arg(metavar="P", help="The scale of the runs: smoke, demo, quick or paper.")]
 Seed = Annotated[int, arg(metavar="N", help="The random seed.")]
-SeedList = Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7.")]
+SeedList = Annotated[
+    str,
+    arg(
+        metavar="SEEDS", help="Random seeds, as in 0-4 or 0,3,7; paper: as many as the paper used for each experiment."
+    ),
+]
 CellList = Annotated[
     str | None,
     optional("A,B", "Run only these cells or variants, as in gatel0rd,gru or gatel0rd-0.01. The default is all."),
@@ -45,15 +50,21 @@ TimeColumn = Annotated[
 ]
 
 
-def parse_numbers(text: str, what: str = "seeds") -> list[int]:
-    """0-4 and 0,3,7 and mixtures of both, without repetition."""
+def parse_numbers(text: str, what: str = "seeds", *, alternative: str | None = None) -> list[int]:
+    """0-4 and 0,3,7 and mixtures of both, without repetition; errors name the word that could be given instead."""
     numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdigit() or (dash and not last.isdigit()) or int(last or first) < int(first):
-            raise ValueError(f"{what} are {text!r}; expected numbers and ranges, as in 0-4 or 0,3,7")
+            instead = f", or {alternative}" if alternative else ""
+            raise ValueError(f"{what} are {text!r}; expected numbers and ranges, as in 0-4 or 0,3,7{instead}")
         numbers += range(int(first), int(last if dash else first) + 1)
     return list(dict.fromkeys(numbers))
+
+
+def parse_seeds(text: str) -> list[int] | None:
+    """Seeds as :func:`parse_numbers` reads them; None for ``paper``, each experiment's own number."""
+    return None if text.strip() == "paper" else parse_numbers(text, alternative="paper")
 
 
 def parse_names(text: str | None) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gatel0rd.config import check_numbers
 from gatel0rd.nn.config import CellConfig
 
 NormalizedRows = Literal["heads", "all", "none"]
@@ -70,6 +71,17 @@ class ActorCriticConfig:
     memory: bool = True
     width: int = 64
     normalized_rows: NormalizedRows = "heads"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cell, CellConfig):
+            raise ValueError(
+                f"cell is {self.cell!r}; expected a CellConfig, as in CellConfig(name='gru', hidden_size=32); an agent "
+                "without a memory has memory=False"
+            )
+        shape = self.observation_shape
+        if not isinstance(shape, (tuple, list)) or len(shape) not in (1, 3):
+            raise ValueError(f"observation_shape is {shape!r}; expected (features,) or (width, height, channels)")
+        check_numbers(actions=self.actions, width=self.width, **{"the hidden_size of the cell": self.cell.hidden_size})
 
 
 @dataclass(frozen=True, kw_only=True)

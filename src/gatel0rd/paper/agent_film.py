@@ -26,11 +26,22 @@ def drawn_environment(environment: str, out: Path) -> gymnasium.Env[Any, Any]:
     """An environment that draws itself, for a film that can be written; what stands against it is an error."""
     check_film(out)
     import_packages(environment)
-    entry = gymnasium.spec(environment).entry_point
-    kind = gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
-    if "rgb_array" not in getattr(kind, "metadata", {"render_modes": ["rgb_array"]}).get("render_modes", ()):
-        raise ValueError(f"{environment} does not draw itself; leave out the film")
-    return gymnasium.make(environment, render_mode="rgb_array", disable_env_checker=True)
+    with gymnasium.make(environment, disable_env_checker=True) as env:  # of wrappers only the finished one says it
+        modes = env.metadata.get("render_modes") or ()
+    if "rgb_array" not in modes:
+        raise ValueError(
+            f"{environment} does not draw itself; leave out the film, or give the environment the render mode rgb_array"
+        )
+    try:
+        drawn = gymnasium.make(environment, render_mode="rgb_array", disable_env_checker=True)
+    except TypeError as error:
+        raise ValueError(
+            f"{environment} cannot be made with render_mode='rgb_array' ({error}); let what makes it take a render_mode"
+        ) from error
+    if drawn.render_mode != "rgb_array":
+        drawn.close()
+        raise ValueError(f"{environment} ignores render_mode='rgb_array'; pass it on to the environment inside")
+    return drawn
 
 
 @torch.no_grad()

@@ -15,7 +15,6 @@ from gatel0rd.paper.profiles import Profile
 from gatel0rd.paper.run import Metrics, OnMetrics, Outcome, Reading, Run
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.presets import AgentPreset, agent_configs
-from gatel0rd.worlds import registry
 from gatel0rd.worlds.experiments import AgentExperiment, AgentVariant
 from gatel0rd.worlds.metrics import short_name
 
@@ -59,16 +58,10 @@ class AgentRun(Run):
     def updates(self) -> int:
         return -(-self.frames // self.ppo.frames)
 
-    @property
-    def rewards_success(self) -> bool:
-        """Whether a reward means that an episode succeeded, as in MiniGrid and in all experiments."""
-        return self.environment.startswith("MiniGrid-") or registry.find(self.scenario) is not None
-
     def estimate_seconds(self) -> float:
         return self.length / FRAMES_PER_SECOND
 
     def train_network(self, directory: Path, *, data: Path, backend: BackendName, on_metrics: OnMetrics) -> Outcome:
-        from gatel0rd.models.io import AGENT_FILE, save_agent
         from gatel0rd.paper.schema import describe_run
         from gatel0rd.training.ppo import AgentTrainer
 
@@ -83,9 +76,9 @@ class AgentRun(Run):
             evaluations=(self.environment, *self.transfers),
             evaluate_every=self.evaluate_every,
             trials=self.trials,
+            description=describe_run(self),
         )
         agent = trainer.run(on_metrics)
-        save_agent(directory / AGENT_FILE, agent, describe_run(self))
         return Outcome(
             parameters=sum(parameter.numel() for parameter in agent.parameters()),
             seconds=trainer.seconds,
@@ -95,29 +88,37 @@ class AgentRun(Run):
         )
 
     def follow(self) -> AgentFollower:
-        return AgentFollower(self.rewards_success)
+        return AgentFollower()
 
 
 class AgentFollower:
-    """Success (where a reward means that) and reward over the last 50 updates, speed, and open gates."""
+    """Success (where the environment says what that is) and reward over the last 50 updates, speed, and open gates."""
 
-    def __init__(self, rewards_success: bool) -> None:
-        self.rewards_success = rewards_success
-        self.episodes: deque[tuple[int, float, float]] = deque(maxlen=50)
+    def __init__(self) -> None:
+        self.episodes: deque[tuple[int, float | None, float]] = deque(maxlen=50)
 
     def read(self, metrics: Metrics) -> Reading:
         if metrics["episodes"]:
-            self.episodes.append((metrics["episodes"], metrics["rewarded"], metrics["return"]))
+            self.episodes.append((metrics["episodes"], read_success(metrics), metrics["return"]))
         count = sum(entry[0] for entry in self.episodes)
         parts = [f"{metrics['frames'] / metrics['seconds']:.0f} frames/s"]
         if count:
-            success, reward = (sum(entry[0] * entry[k] for entry in self.episodes) / count for k in (1, 2))
+            reward = sum(number * each for number, _, each in self.episodes) / count
             parts = [f"reward {reward:.2f}", *parts]
-            parts = [f"success {success:.0%}", *parts] if self.rewards_success else parts
+            judged = [(number, success) for number, success, _ in self.episodes if success is not None]
+            if judged:
+                success = sum(number * each for number, each in judged) / sum(number for number, _ in judged)
+                parts = [f"success {success:.0%}", *parts]
         if metrics["open_rate"]:
             parts.append(f"gates {metrics['open_rate']:.1%}")
         line = f"{metrics['frames']} frames, {', '.join(parts)}" if metrics["update"] % 50 == 0 else None
         return Reading(metrics["frames"], "  ".join(parts), line)
+
+
+def read_success(metrics: Metrics) -> float | None:
+    """The success rate of an update; earlier versions counted episodes that ended with a reward."""
+    rate: float | None = metrics.get("success", metrics["rewarded"])
+    return rate
 
 
 def plan_agent(
@@ -168,8 +169,11 @@ def learning_curves(history: Sequence[Metrics]) -> dict[str, list[Any]]:
         ended = [entry for entry in entries if entry["episodes"]]
         count = sum(entry["episodes"] for entry in ended)
         row: dict[str, Any] = {"frames": entries[-1]["frames"], "episodes": count}
-        for name, source in (("success", "rewarded"), ("return", "return"), ("length", "length")):
-            total = sum(entry["episodes"] * entry[source] for entry in ended)
+        judged = [entry for entry in ended if read_success(entry) is not None]
+        total = sum(entry["episodes"] * (read_success(entry) or 0.0) for entry in judged)
+        row["success"] = total / sum(entry["episodes"] for entry in judged) if judged else None
+        for name in ("return", "length"):
+            total = sum(entry["episodes"] * entry[name] for entry in ended)
             row[name] = total / count if count else None
         for name in ("entropy", "open_rate", "value", "clipped"):
             row[name] = float(np.mean([entry[name] for entry in entries]))

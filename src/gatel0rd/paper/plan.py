@@ -27,7 +27,7 @@ def plan(
     experiment: Question,
     *,
     profile: str,
-    seeds: Sequence[int],
+    seeds: Sequence[int] | None,
     cells: Sequence[str] | None = None,
     preset: AgentPreset = "text",
     epochs: int | None = None,
@@ -35,7 +35,9 @@ def plan(
 ) -> list[Run]:
     """All runs of an experiment, optionally only those of some cells or variants, by name.
 
-    ``epochs`` or ``frames`` replace the profile's number.
+    Args:
+        seeds: None for as many as the paper used.
+        epochs, frames: replace the profile's number.
     """
     given = {"epochs": epochs, "frames": frames}
     length = given.pop(experiment.unit)
@@ -52,7 +54,7 @@ def plan(
         )
     return [
         plan_run(experiment, variant, seed=seed, profile=PROFILES[profile], preset=preset, length=length)
-        for seed in seeds
+        for seed in (range(experiment.seeds) if seeds is None else seeds)
         for variant in experiment.variants
         if cells is None or {variant.cell.name, variant.name} & set(cells)
     ]
@@ -84,8 +86,7 @@ def plan_together(
     runs: dict[str, Run] = {}
     planned: set[str] = set()
     for experiment in chosen:
-        used = range(experiment.seeds) if seeds is None else seeds
-        own = {run.directory_name: run for run in plan(experiment, profile=profile, seeds=used, preset=preset)}
+        own = {run.directory_name: run for run in plan(experiment, profile=profile, seeds=seeds, preset=preset)}
         runs = own | runs
         planned |= set(own) if experiment.plans else set()
     return list(runs.values()), frozenset(planned)

@@ -27,6 +27,11 @@ OnStep = Callable[[int, int], None]
 CELL_TITLES = {"gatel0rd": "GateL0RD", "elman": "Elman RNN", "clockwork": "Clockwork RNN"}
 
 
+def title_network(name: str) -> str:
+    """The name of a cell for people; without Greek letters, which Pillow's own font does not have."""
+    return CELL_TITLES.get(name, name.upper())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scale:
     """How large runs are, and by which rules.
@@ -138,8 +143,8 @@ class Run(ABC):
 
     @property
     def network_title(self) -> str:
-        """What is trained, for people; without Greek letters, which Pillow's own font does not have."""
-        return CELL_TITLES.get(self.network, self.network.upper())
+        """What is trained, for people."""
+        return title_network(self.network)
 
     @property
     @abstractmethod

@@ -103,7 +103,8 @@ def read_model_numbers(content: dict[str, Any]) -> Iterator[tuple[str, float]]:
 def read_agent_numbers(content: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """How often an agent succeeds, where it was trained and elsewhere."""
     for environment, measures in content["final"].items():
-        yield f"success in {short_name(environment)}", float(measures["success"])
+        if measures["success"] is not None:
+            yield f"success in {short_name(environment)}", float(measures["success"])
 
 
 def list_entries() -> list[ZooEntry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from gatel0rd.models.config import ActorCriticConfig
 from gatel0rd.nn.config import CellConfig
@@ -28,6 +28,8 @@ def agent_configs(
     after it; and Adam's ε is the default of the implementation that the paper cites, 1e-8, where its text has 1e-4.
     ``tuned``: the controlled setting, but with that ε and a tenth of the entropy's weight, for few frames.
     """
+    if preset not in get_args(AgentPreset):
+        raise ValueError(f"preset is {preset!r}; expected {', '.join(get_args(AgentPreset))}")
     reference, tuned = preset == "reference", preset == "tuned"
     agent = ActorCriticConfig(
         observation_shape=observation_shape,

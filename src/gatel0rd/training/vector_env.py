@@ -7,8 +7,10 @@ Where an episode ends, the environment starts the next one in the same step, as 
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -20,6 +22,8 @@ from numpy.typing import NDArray
 BackendName = Literal["auto", "gymnasium", "envpool"]
 Observations = NDArray[Any]
 Flags = NDArray[np.bool_]
+EnvironmentSource = str | gymnasium.vector.VectorEnv | Callable[[int], gymnasium.vector.VectorEnv]
+"""An id, a vector environment, or a function that makes one from the number of environments."""
 
 
 class VectorStep(NamedTuple):
@@ -31,6 +35,7 @@ class VectorStep(NamedTuple):
         terminations: whether the episode ended by itself, [N].
         truncations: whether it was only a time limit that ended the episode, [N].
         final_observations: the observations after the step, of the old episode where one ended, [N, ...].
+        successes: whether ``is_success`` in the step's info was true, [N].
     """
 
     observations: Observations
@@ -38,18 +43,25 @@ class VectorStep(NamedTuple):
     terminations: Flags
     truncations: Flags
     final_observations: Observations
+    successes: Flags
 
 
 class VectorEnv(ABC):
     """N environments that are stepped together.
 
     Observations are arrays; of observations that are dictionaries the entry ``image`` is taken.
+
+    Attributes:
+        reward_threshold: the return from which on the environment counts as solved, if its registration has one.
+        reports_success: whether an ``is_success`` was seen in the info of a step.
     """
 
     id: str
     num_envs: int
     observation_shape: tuple[int, ...]
     action_space: spaces.Discrete | spaces.Box
+    reward_threshold: float | None = None
+    reports_success: bool = False
 
     @abstractmethod
     def reset(self, seed: int) -> Observations:
@@ -79,6 +91,7 @@ class GymnasiumVectorEnv(VectorEnv):
         first = self.environments[0]
         self.observation_shape = check_observation_space(id, first.observation_space)
         self.action_space = check_action_space(id, first.action_space)
+        self.reward_threshold = None if first.spec is None else first.spec.reward_threshold
 
     def reset(self, seed: int) -> Observations:
         seeds = np.random.SeedSequence(seed).generate_state(self.num_envs)
@@ -88,14 +101,21 @@ class GymnasiumVectorEnv(VectorEnv):
     def step(self, actions: NDArray[Any]) -> VectorStep:
         final_observations, following = [], []
         rewards = np.empty(self.num_envs, dtype=np.float32)
-        terminations, truncations = np.empty((2, self.num_envs), dtype=bool)
+        terminations, truncations, successes = np.zeros((3, self.num_envs), dtype=bool)
         for index, (env, action) in enumerate(zip(self.environments, actions, strict=True)):
-            seen, rewards[index], terminations[index], truncations[index], _ = env.step(action)
+            seen, rewards[index], terminations[index], truncations[index], info = env.step(action)
+            if "is_success" in info:
+                self.reports_success, successes[index] = True, bool(info["is_success"])
             final_observations.append(select_observation(seen))
             over = terminations[index] or truncations[index]
             following.append(select_observation(env.reset()[0]) if over else final_observations[-1])
         return VectorStep(
-            np.stack(following), rewards, terminations, truncations & ~terminations, np.stack(final_observations)
+            np.stack(following),
+            rewards,
+            terminations,
+            truncations & ~terminations,
+            np.stack(final_observations),
+            successes,
         )
 
     def close(self) -> None:
@@ -137,15 +157,24 @@ class EnvPoolVectorEnv(VectorEnv):
         if self.id.startswith("MiniGrid-"):  # success in the last step is reported as out of time only
             terminations = terminations | (truncations & (rewards > 0))
         return VectorStep(
-            following, rewards.astype(np.float32), terminations, truncations & ~terminations, final_observations
+            following,
+            rewards.astype(np.float32),
+            terminations,
+            truncations & ~terminations,
+            final_observations,
+            np.zeros(self.num_envs, dtype=bool),
         )
 
 
-def make_vector_env(id: str, num_envs: int, *, backend: BackendName = "auto", **options: Any) -> VectorEnv:
+def make_vector_env(
+    source: EnvironmentSource, num_envs: int, *, backend: BackendName = "auto", **options: Any
+) -> VectorEnv:
     """Make environments that are stepped together.
 
     Args:
-        id: as for ``gymnasium.make``.
+        source: an id as for ``gymnasium.make``, also as ``module:id``, where the module registers the environment and
+            is in the working directory or on Python's path; or a vector environment of Gymnasium, which remains yours
+            to close; or a function that makes one from the number of environments.
         num_envs: how many.
         backend: ``envpool`` (extra ``fast``) or ``gymnasium``; ``auto``: EnvPool for MiniGrid if it is installed.
         options: of the environment.
@@ -157,10 +186,19 @@ def make_vector_env(id: str, num_envs: int, *, backend: BackendName = "auto", **
         ...     envs.reset(seed=0).shape[0]
         4
     """
+    if num_envs < 1:
+        raise ValueError(f"num_envs is {num_envs}; expected at least 1")
     if backend not in ("auto", "gymnasium", "envpool"):
         raise ValueError(f"backend is {backend!r}; expected auto, gymnasium or envpool")
     if backend == "envpool" and importlib.util.find_spec("envpool") is None:
         raise ModuleNotFoundError("EnvPool is not installed; pip install 'gatel0rd[fast]'", name="envpool")
+    if not isinstance(source, str):
+        from gatel0rd.training.wrapped_vector_env import wrap_vector_env
+
+        if options or backend == "envpool":
+            raise ValueError("options and backend='envpool' are for ids; a vector environment is taken as it is")
+        return wrap_vector_env(source, num_envs)
+    id = source
     if backend == "auto":
         backend = "envpool" if id.startswith("MiniGrid-") and not options and id in native_ids() else "gymnasium"
     return (
@@ -182,16 +220,48 @@ def native_ids() -> frozenset[str]:
 
 def import_packages(id: str) -> None:
     """Import what registers an environment; a missing package or an unknown id is an error that says what to do."""
-    if id.startswith("MiniGrid-"):
+    module, colon, name = id.rpartition(":")
+    if colon:
+        import_registering_module(module, id)
+    if name.startswith("MiniGrid-"):
         try:
             import minigrid  # noqa: F401
         except ImportError as error:
             raise ModuleNotFoundError(
                 f"{id} needs minigrid; pip install 'gatel0rd[rl]' ({error})", name=error.name
             ) from error
-    if id not in gymnasium.registry:
-        package = "gatel0rd.worlds" if id.startswith("gatel0rd/") else "the package that has it"
-        raise ValueError(f"Gymnasium knows no environment {id!r}; check its name, or import {package}")
+    if name not in gymnasium.registry:
+        if colon:
+            raise ValueError(f"the module {module} registers no environment {name!r}; check the name in its register()")
+        package = "gatel0rd.worlds" if name.startswith("gatel0rd/") else "the package that has it"
+        raise ValueError(
+            f"Gymnasium knows no environment {id!r}; check its name, or import {package}, as in package:{id}"
+        )
+
+
+def is_known(id: str) -> bool:
+    """Whether ``gymnasium.make`` can make an environment of this id."""
+    return id.rpartition(":")[2] in gymnasium.registry
+
+
+def import_registering_module(module: str, id: str) -> None:
+    """Import the module of ``module:id`` from the working directory or from Python's path."""
+    if not module or module.endswith(".py") or "/" in module:
+        raise ValueError(
+            f"the environment is {id!r}; expected MODULE:ID, with the module as `import` takes it: for a file "
+            "envs/maze.py that is envs.maze:Maze-v0, in the directory that has envs"
+        )
+    if "" not in sys.path and os.getcwd() not in sys.path:  # a console script does not look there
+        sys.path.append(os.getcwd())
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or (module != error.name and not module.startswith(f"{error.name}.")):
+            raise  # something that the module itself imports
+        raise ValueError(
+            f"there is no module {module!r} for the environment {id!r}; call the command in the directory that has it, "
+            "or put that directory into PYTHONPATH"
+        ) from error
 
 
 def select_observation(observation: Any) -> Observations:

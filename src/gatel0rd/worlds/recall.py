@@ -44,7 +44,7 @@ class Recall(gymnasium.Env[Observation, np.int64]):
         answered = self.time == self.question
         reward = float(answered and action == self.cues[self.asked])
         self.time += 1
-        return self._observe(), reward, answered, False, {}
+        return self._observe(), reward, answered, False, {"is_success": reward > 0}
 
     def _observe(self) -> Observation:
         seen = np.zeros(4, dtype=np.float32)

@@ -11,6 +11,8 @@ import os
 import secrets
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -37,8 +39,8 @@ from gatel0rd.paper.run import Run
 
 TOKEN = ".cluster-token-"
 """Beginning of the name of a file by which machines of a cluster see that they see the output directory."""
-LISTEN_SECONDS = 10.0
-"""How long an address may take to answer."""
+ANSWER_SECONDS = 10.0
+"""How long an address may take to answer, once Ray is imported."""
 Files = dict[str, bytes]
 
 
@@ -106,7 +108,7 @@ class RayExecutor(Executor):
         options = {"address": address} if address else own
         try:
             if address is not None:
-                check_listens(address)
+                check_answers(address)
             self.ray.init(log_to_driver=False, configure_logging=False, **options)
         except (ValueError, RuntimeError, OSError) as refused:
             if address is None:
@@ -122,11 +124,37 @@ class RayExecutor(Executor):
         return self.work.out / f"{TOKEN}{self.token}"
 
 
-def check_listens(address: str) -> None:
-    """An address HOST:PORT at which nobody listens is an error at once; Ray itself would try for minutes."""
+def check_answers(address: str) -> None:
+    """An address at which no Ray cluster answers soon is an error; Ray itself might try for minutes.
+
+    Nothing but the end of a process ends such an attempt, so it is made in one that can be killed.
+    """
+    if address == "local":  # Ray's word for a cluster that it starts itself
+        return
+    script = f"import sys; from {__name__} import try_connection; try_connection(sys.argv[1])"
+    command = [sys.executable, "-c", script, address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # Ray is imported, which takes a busy machine its time
+        try:
+            _, said = process.communicate(timeout=ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise OSError(f"no answer within {ANSWER_SECONDS:.0f} s") from None
+    if process.returncode != 0:
+        raise OSError((said.strip().splitlines() or ["no reason was given"])[-1])
+
+
+def try_connection(address: str) -> None:
+    """Connect to a Ray cluster and leave it again; a line is printed when everything is imported."""
+    import ray
+
+    print(flush=True)
     host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=LISTEN_SECONDS).close()
+    if colon and port.isdigit():  # nobody listens there? Ray would not notice at once
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
+    ray.init(address=address, log_to_driver=False, configure_logging=False)
+    ray.shutdown()
 
 
 class Mailbox:

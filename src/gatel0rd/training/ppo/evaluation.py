@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.training.ppo.rollout import EpisodeStatistics, RolloutCollector
+from gatel0rd.training.ppo.success import judge_episodes
 from gatel0rd.training.vector_env import BackendName, VectorEnv, make_vector_env
 
 ENVIRONMENTS_AT_ONCE = 50
@@ -43,6 +45,8 @@ def play_episodes(
         >>> len(played.returns)
         8
     """
+    if episodes < 1:
+        raise ValueError(f"episodes is {episodes}; expected at least 1")
     generator = torch.Generator().manual_seed(seed)
     collector = RolloutCollector(agent, envs, seed=seed)
     act = agent.prepare(noise=False)
@@ -57,9 +61,15 @@ def play_episodes(
 
 
 def evaluate_policy(
-    agent: ActorCritic, environment: str, *, episodes: int, seed: int, backend: BackendName = "auto"
-) -> dict[str, float]:
-    """Success rate (episodes that end with a reward), mean return and mean length in an environment.
+    agent: ActorCritic,
+    environment: str,
+    *,
+    episodes: int,
+    seed: int,
+    backend: BackendName = "auto",
+    success_return: float | None = None,
+) -> dict[str, Any]:
+    """Success rate and its criterion (:func:`~gatel0rd.training.ppo.judge_episodes`), mean return and mean length.
 
     Example:
         >>> import gatel0rd.worlds
@@ -69,12 +79,12 @@ def evaluate_policy(
         >>> with make_vector_env("gatel0rd/Recall-v0", 1) as envs:
         ...     agent = ActorCritic(fitting_agent(envs))
         >>> sorted(evaluate_policy(agent, "gatel0rd/Recall-v0", episodes=8, seed=0))
-        ['episodes', 'length', 'return', 'success']
+        ['criterion', 'episodes', 'length', 'return', 'success']
     """
     with make_vector_env(environment, min(episodes, ENVIRONMENTS_AT_ONCE), backend=backend) as envs:
         played = play_episodes(agent, envs, episodes=episodes, seed=seed)
     return {
-        "success": sum(played.rewarded) / episodes,
+        **judge_episodes(played, envs, success_return=success_return).as_data(),
         "return": float(np.mean(played.returns)),
         "length": float(np.mean(played.lengths)),
         "episodes": episodes,

@@ -13,7 +13,7 @@ from torch import Tensor
 from gatel0rd.models.actor_critic import Act, ActorCritic
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo.steps import CompiledSteps, Steps, TorchSteps, compile_steps
-from gatel0rd.training.vector_env import VectorEnv
+from gatel0rd.training.vector_env import VectorEnv, VectorStep
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ class RolloutBuffer:
 
 @dataclass
 class EpisodeStatistics:
-    """Returns and lengths of episodes that ended, and whether their last step was rewarded.
+    """Returns and lengths of episodes that ended, whether their last step was rewarded, and its ``is_success``.
+
+    :func:`~gatel0rd.training.ppo.judge_episodes` says which of them count as successes.
 
     Example:
         >>> from gatel0rd.training.ppo import EpisodeStatistics
@@ -70,6 +72,7 @@ class EpisodeStatistics:
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     rewarded: list[bool] = field(default_factory=list)
+    succeeded: list[bool] = field(default_factory=list)
 
 
 class RolloutCollector:
@@ -113,13 +116,12 @@ class RolloutCollector:
             observations[t], starts[t] = self.observations, self.starts
             chosen = policy.act(t, self.observations, self.starts)
             self.state = policy.state_before(t + 1)
-            self.observations, rewards[t], terminations, truncations, final_observations = self.envs.step(
-                clip_actions(chosen, self.envs.action_space)
-            )
-            self.starts = ends[t] = terminations | truncations
-            if config.bootstrap_timeouts and truncations.any():
-                ended_values[t] = self._value(final_observations).numpy() * truncations
-            self._count(rewards[t], self.starts, finished)
+            step = self.envs.step(clip_actions(chosen, self.envs.action_space))
+            self.observations, rewards[t] = step.observations, step.rewards
+            self.starts = ends[t] = step.terminations | step.truncations
+            if config.bootstrap_timeouts and step.truncations.any():
+                ended_values[t] = self._value(step.final_observations).numpy() * step.truncations
+            self._count(step, finished)
         actions, log_probs, values = policy.finish()
         memories = [policy.state_before(t) for t in [*range(0, steps, half), steps]]
         following = torch.cat([values[1:], self._value(self.observations, self.starts)[None]])
@@ -153,28 +155,26 @@ class RolloutCollector:
         output = act(torch.from_numpy(self.observations), self.state, torch.from_numpy(self.starts), None)
         chosen = output.policy.mode() if greedy else output.policy.sample(generator)
         self.state = output.state
-        self.observations, rewards, terminations, truncations, _ = self.envs.step(
-            clip_actions(chosen[0].numpy(), self.envs.action_space)
-        )
-        self.starts = terminations | truncations
-        self._count(rewards, self.starts, episodes, counted)
+        step = self.envs.step(clip_actions(chosen[0].numpy(), self.envs.action_space))
+        self.observations, self.starts = step.observations, step.terminations | step.truncations
+        self._count(step, episodes, counted)
 
     def _value(self, observations: np.ndarray, starts: np.ndarray | None = None) -> Tensor:
         """Values of observations in the present state, without acting. Shape: [N, ...] -> [N]."""
         marks = None if starts is None else torch.from_numpy(starts)
         return self.agent.act(torch.from_numpy(observations), self.state, marks).values[0]
 
-    def _count(
-        self, rewards: np.ndarray, over: np.ndarray, finished: EpisodeStatistics, counted: np.ndarray | None = None
-    ) -> None:
-        self.returns += rewards
+    def _count(self, step: VectorStep, finished: EpisodeStatistics, counted: np.ndarray | None = None) -> None:
+        over = self.starts
+        self.returns += step.rewards
         self.lengths += 1
         if not over.any():
             return
         for index in np.flatnonzero(over if counted is None else over & counted):
             finished.returns.append(float(self.returns[index]))
             finished.lengths.append(int(self.lengths[index]))
-            finished.rewarded.append(bool(rewards[index] > 0))
+            finished.rewarded.append(bool(step.rewards[index] > 0))
+            finished.succeeded.append(bool(step.successes[index]))
         self.returns[over], self.lengths[over] = 0.0, 0
 
 

@@ -2,7 +2,9 @@
 
 Environments cannot be saved, so training is cut into segments: at the start of each, all episodes begin anew from a
 seed of (seed, segment), and everything else is drawn from (seed, update). A checkpoint at a segment's end is therefore
-complete, and a resumed run ends bit-identical to one that was never interrupted.
+complete, and a resumed run ends bit-identical to one that was never interrupted. The value of what would have come next
+counts where a segment cuts an episode, so that nothing wrong is learned there; and segments are long compared with
+episodes, so that few are cut.
 """
 
 from __future__ import annotations
@@ -15,19 +17,23 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gatel0rd.config import content_hash
+from gatel0rd.config import check_numbers, content_hash, to_json
 from gatel0rd.engine import EngineName
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.models.config import ActorCriticConfig
+from gatel0rd.models.io import AGENT_FILE, save_agent
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.loop import Metrics, OnMetrics, TrainingError, TrainingLoop, derive_seed, ignore_metrics
 from gatel0rd.training.ppo.evaluation import evaluate_policy
 from gatel0rd.training.ppo.learner import Learner
 from gatel0rd.training.ppo.rollout import EpisodeStatistics, RolloutCollector
-from gatel0rd.training.vector_env import BackendName, VectorEnv, make_vector_env
+from gatel0rd.training.ppo.success import judge_episodes
+from gatel0rd.training.vector_env import BackendName, EnvironmentSource, VectorEnv, is_known, make_vector_env
 
 SEGMENT = 50
-"""Updates between checkpoints."""
+"""The fewest updates between checkpoints."""
+SEGMENT_STEPS = 6400
+"""The fewest steps of an environment between checkpoints: those of SEGMENT rollouts of the paper's 128 steps."""
 EVALUATION_PLACE = 10**9
 """A place in time that training never reaches, for the seeds of evaluations."""
 
@@ -35,10 +41,11 @@ EVALUATION_PLACE = 10**9
 class AgentTrainer(TrainingLoop):
     """Trains one agent in one directory, and resumes where a killed predecessor stopped.
 
-    The directory holds ``metrics.jsonl`` (a line per update) and ``checkpoint.safetensors``.
+    The directory holds ``metrics.jsonl`` (a line per update), ``checkpoint.safetensors``, and after training
+    ``agent.safetensors``, which `gatel0rd rl eval` tries out and films.
 
     Args:
-        environment: id, as for ``gymnasium.make``.
+        environment: an id, a vector environment or a function that makes one, as for :func:`make_vector_env`.
         agent: the agent to train.
         config: how to train it.
         frames: how many to train on; rounded up to whole rollouts.
@@ -49,6 +56,8 @@ class AgentTrainer(TrainingLoop):
         evaluations: ids of the environments in which the agent is evaluated.
         evaluate_every: updates between evaluations; there is one after the last update in any case.
         trials: episodes of each evaluation.
+        success_return: the least return of a successful episode; the default is the environment's own notion.
+        description: plain data about the run for the agent's file; the default names environment, training and seed.
 
     Example:
         >>> from pathlib import Path
@@ -69,21 +78,26 @@ class AgentTrainer(TrainingLoop):
 
     def __init__(
         self,
-        environment: str,
+        environment: EnvironmentSource,
         agent: ActorCriticConfig,
         config: PPOConfig,
         *,
         frames: int,
         seed: int,
-        directory: Path,
+        directory: Path | str,
         backend: BackendName = "auto",
         engine: EngineName = "auto",
         evaluations: Sequence[str] = (),
         evaluate_every: int = 10**9,
         trials: int = 100,
+        success_return: float | None = None,
+        description: dict[str, Any] | None = None,
     ) -> None:
+        check_numbers(frames=frames, evaluate_every=evaluate_every, trials=trials)
+        check_numbers(least=0, seed=seed)
         self.evaluations, self.evaluate_every, self.trials, self.backend = evaluations, evaluate_every, trials, backend
-        self.environment, self.config, self.seed = environment, config, seed
+        self.config, self.seed, self.success_return = config, seed, success_return
+        self.segment = max(SEGMENT, -(-SEGMENT_STEPS // config.steps))
         self.envs = make_vector_env(environment, config.environments, backend=backend)
         check_agent_fits(agent, self.envs)
         self.agent = ActorCritic(agent, engine=engine)
@@ -91,9 +105,15 @@ class AgentTrainer(TrainingLoop):
         self.learner = Learner(self.agent, config)
         self.collector: RolloutCollector | None = None
         self.updates = -(-frames // config.frames)
+        self.description = description or {
+            "environment": self.envs.id if is_known(self.envs.id) else None,
+            "ppo": to_json(config),
+            "frames": self.updates * config.frames,
+            "seed": seed,
+        }
         kind = type(self.envs).__name__  # the same seed gives other levels elsewhere
-        identity = " ".join([environment, kind, content_hash(agent), content_hash(config), str(seed)])
-        self.open_directory(directory, self.agent, self.learner, identity=identity, checkpoint_seconds=0.0)
+        identity = " ".join([self.envs.id, kind, content_hash(agent), content_hash(config), str(seed)])
+        self.open_directory(Path(directory), self.agent, self.learner, identity=identity, checkpoint_seconds=0.0)
 
     @property
     def update(self) -> int:
@@ -112,18 +132,19 @@ class AgentTrainer(TrainingLoop):
     @property
     def can_pause(self) -> bool:
         """Whether a segment is over, and with it all episodes."""
-        return self.update % SEGMENT == 0
+        return self.update % self.segment == 0
 
     def run(self, on_update: OnMetrics = ignore_metrics) -> ActorCritic:
         """Train on all frames; ``on_update`` sees the metrics of every update."""
         with self.envs:
             self.run_loop(on_update)
+        save_agent(self.directory / AGENT_FILE, self.agent, self.description)
         return self.agent
 
     def train_unit(self) -> Metrics:
         if self.collector is None or self.can_pause:  # a new segment
             self.collector = RolloutCollector(
-                self.agent, self.envs, seed=derive_seed(self.seed, self.update // SEGMENT)
+                self.agent, self.envs, seed=derive_seed(self.seed, self.update // self.segment)
             )
         generator = torch.Generator().manual_seed(derive_seed(self.seed, self.update))
         rollout, episodes = self.collector.collect(self.config, generator)
@@ -137,6 +158,7 @@ class AgentTrainer(TrainingLoop):
         return {
             "frames": frames,
             **_summarize(episodes),
+            "success": judge_episodes(episodes, self.envs, success_return=self.success_return).rate,
             **{name: float(f"{value:.6g}") for name, value in terms.items()},
         }
 
@@ -144,7 +166,14 @@ class AgentTrainer(TrainingLoop):
         if self.update % self.evaluate_every == 0 or self.finished:
             seed = derive_seed(self.seed, EVALUATION_PLACE)
             metrics["evaluation"] = {
-                id: evaluate_policy(self.agent, id, episodes=self.trials, seed=seed, backend=self.backend)
+                id: evaluate_policy(
+                    self.agent,
+                    id,
+                    episodes=self.trials,
+                    seed=seed,
+                    backend=self.backend,
+                    success_return=self.success_return,
+                )
                 for id in self.evaluations
             }
 

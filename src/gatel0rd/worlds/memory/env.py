@@ -41,7 +41,7 @@ class CueEnv(gymnasium.Env[Observation, np.int64]):
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         reward, ended = self._act(int(action))
         self.time += 1
-        return self._observe(), reward, ended, False, {}
+        return self._observe(), reward, ended, False, {"is_success": reward > 0}
 
     @abstractmethod
     def _act(self, action: int) -> tuple[float, bool]:
