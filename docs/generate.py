@@ -71,8 +71,8 @@ def headline() -> str:
         "A symbol can be held by a state that settles in one of four places, as an LSTM's does. A number cannot: only "
         "what does not change at all keeps it, and a gate that is shut changes nothing. For that it has to be shut for "
         "certain: in one of the five runs gates open 34 times in a million steps, and the number is lost; the other "
-        "four keep it. λ was chosen for GateL0RD with the first seed ([Choosing λ](docs/guides/sparsity.md)); the others "
-        "share its learning rate and its number of updates, which were not tuned for any network."
+        "four keep it. λ was chosen for GateL0RD with the first seed ([Choosing λ](docs/guides/sparsity.md)); the "
+        "others share its learning rate and its number of updates, which were not tuned for any network."
     )
 
 

@@ -28,6 +28,7 @@ SMALL = PPOConfig(environments=3, steps=16, chunk=8, batch_size=16, epochs=1)
 @pytest.fixture
 def blind(tmp_path):
     """The file of the guide, in a directory of its own."""
+    gymnasium.registry.pop("BlindPendulum-v0", None)  # the test of the guides may have run its code
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S) if "BlindPen" in block)
     (tmp_path / "envs").mkdir()
     (tmp_path / "envs" / "blind.py").write_text(code)
@@ -55,6 +56,9 @@ def test_an_environment_from_a_file_is_trained_in_tried_out_and_filmed(blind, tm
     assert list(record["final"]) == ["blind:BlindPendulum-v0"] and final["criterion"] == "is_success"
     assert 0 <= final["success"] <= 1 and final["episodes"] == 100 and final["length"] == 200
     words = ["rl", "eval", str(run), "--episodes", "2", "--render", "blind.gif", "--json", "outcome.json"]
+    status, said = command(*words, directory=tmp_path, path=blind)
+    assert status != 0 and "which imports a module; if you trust it, name it" in said, said
+    words += ["--env", "blind:BlindPendulum-v0"]
     status, said = command(*words, directory=tmp_path, path=blind)  # from elsewhere, by PYTHONPATH
     assert status == 0 and "of 2 episodes succeeded (is_success of the environment)" in said, said
     outcome = json.loads((tmp_path / "outcome.json").read_text())

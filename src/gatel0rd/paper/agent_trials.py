@@ -106,6 +106,11 @@ def evaluate_agent(
     check_numbers(episodes=episodes)
     agent, metadata = load_agent(directory)
     place = environment or read_environment(metadata, directory)
+    if environment is None and ":" in place:  # Gymnasium imports what comes before the colon
+        raise ValueError(
+            f"{directory} says that its environment is {place}, which imports a module; if you trust it, name it "
+            f"yourself, as in --env {place}"
+        )
     network = agent.config.cell.name if agent.config.memory else "none"
     drawn = None if film is None else drawn_environment(place, film)
     with one_thread(), make_vector_env(place, min(episodes, ENVIRONMENTS_AT_ONCE), backend=backend) as envs:
