@@ -227,7 +227,7 @@ def changed(value):
     if is_dataclass(value):
         return replace(value, **{fields(value)[0].name: changed(getattr(value, fields(value)[0].name))})
     if isinstance(value, tuple):
-        return (*value, changed(value[0])) if value else ("more",)
+        return (changed(value[0]), *value[1:]) if value else ("more",)
     return f"{value}x" if isinstance(value, str) else not value if isinstance(value, bool) else value + 1
 
 
