@@ -100,7 +100,7 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
-        return True
+        pass  # somebody else's, or a number that no process has: left alone
     return True
 
 
@@ -208,16 +208,16 @@ def checksum(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
     return digest.hexdigest()
 
 
-def _seal(kind: str, metadata: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+def _seal(kind: str, metadata: str, of_arrays: str) -> str:
     """A checksum of everything in a file. Files of versions before 0.2 have that of the arrays alone."""
-    return hashlib.sha256(json.dumps([kind, metadata, checksum(arrays)]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([kind, metadata, of_arrays]).encode()).hexdigest()
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], *, kind: str, metadata: dict[str, Any]) -> None:
     """Write a safetensors file of some ``kind`` (dataset, model, checkpoint) with metadata and checksum inside."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps(metadata)
-    header = {"kind": f"gatel0rd {kind}", "sha256": _seal(kind, text, contiguous), "metadata": text}
+    header = {"kind": f"gatel0rd {kind}", "sha256": _seal(kind, text, checksum(contiguous)), "metadata": text}
     write_atomically(path, save(contiguous, metadata=header))
 
 
@@ -245,7 +245,8 @@ def load_arrays(path: Path, *, kind: str) -> tuple[Arrays, dict[str, Any]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise FileError(f"{path} is truncated or not a {kind} file ({error}); make it again or restore it") from error
-    if header["sha256"] not in (_seal(kind, header["metadata"], arrays), checksum(arrays)):
+    of_arrays = checksum(arrays)
+    if header["sha256"] not in (_seal(kind, header["metadata"], of_arrays), of_arrays):
         raise FileError(
             f"{path} is damaged: its content does not match the checksum inside; make it again or restore it"
         )

@@ -21,6 +21,7 @@ from gatel0rd.models.io import (
     load_agent,
     load_fitted,
     load_model,
+    load_sequence_model,
     save_agent,
     save_fitted,
     save_model,
@@ -173,10 +174,11 @@ def test_configurations_of_another_form_are_errors(tmp_path, change, message):
 
 @pytest.mark.parametrize("metadata", [{}, {"config": None}, {"config": []}, {"config": {}}])
 def test_a_file_without_configuration_is_an_error(tmp_path, metadata):
-    for name, load in (("model", load_model), ("agent", load_agent)):
-        save_arrays(tmp_path / f"{name}.safetensors", {"x": np.ones(2)}, kind=name, metadata=metadata)
+    for kind, load in (("model", load_model), ("agent", load_agent), ("sequence model", load_sequence_model)):
+        file = tmp_path / f"{kind}.safetensors"
+        save_arrays(file, {"x": np.ones(2)}, kind=kind, metadata=metadata)
         with pytest.raises(FileError, match="is damaged or of another version"):
-            load(tmp_path)
+            load(file)
 
 
 def test_weights_that_are_no_numbers_are_an_error(tmp_path):

@@ -21,13 +21,13 @@ is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-RECORDS = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2])) >= (2, 13)
+TAKES_MODULES = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2])) >= (2, 13)
 """Whether torch.compile takes modules as arguments of :func:`decide_once`: tried with 2.6, 2.9 (no) and 2.13 (yes)."""
 
 
 def leave_old_graphs(function: Function) -> Function:
     """With an older PyTorch, torch.compile ends its graph at this function and begins another one behind it."""
-    return function if RECORDS else cast(Function, torch.compiler.disable(function))
+    return function if TAKES_MODULES else cast(Function, torch.compiler.disable(function))
 
 
 def decide_once(function: Function) -> Function:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -39,6 +39,9 @@ EXPECTED = {
     AGENT_FILE: "the directory of a finished run, as `gatel0rd rl train` leaves it",
 }
 """Where these files are found, in words."""
+
+
+Network = TypeVar("Network", bound=torch.nn.Module)
 
 
 class ContentKind(Enum):
@@ -151,13 +154,21 @@ def check_finite(arrays: Arrays, source: Path) -> None:
         raise FileError(f"{source} has weights that are NaN or infinite ({names}); train the model again")
 
 
-@contextmanager
-def _say_what_is_wrong(source: Path) -> Iterator[None]:
-    """A configuration that no model can be made of is an error that names the file."""
+def _restore(file: Path, kind: str, build: Callable[[Any, Arrays], Network]) -> tuple[Network, dict[str, Any]]:
+    """The network in a file of this kind, in ``eval()`` mode, and the metadata that was written with it.
+
+    Args:
+        build: makes the network of its configuration, and of the arrays for their type; a configuration that no network
+            can be made of is an error that names the file.
+    """
+    arrays, metadata = load_arrays(file, kind=kind)
     try:
-        yield
+        network = build(metadata.get("config"), arrays)
     except (ValueError, TypeError, RuntimeError, OverflowError, MemoryError) as error:
-        raise FileError(f"{source} is damaged or of another version: {error}; make it again or restore it") from error
+        raise FileError(f"{file} is damaged or of another version: {error}; make it again or restore it") from error
+    load_weights(network, arrays, file)
+    check_finite(arrays, file)
+    return network.eval(), metadata
 
 
 # ---- world models ----
@@ -189,16 +200,14 @@ def load_model(path: Path | str) -> WorldModel:
 
 
 def _load_model(file: Path) -> tuple[WorldModel, dict[str, Any]]:
-    arrays, metadata = load_arrays(file, kind="model")
-    config = metadata.get("config")
+    return _restore(file, "model", _build_world_model)
+
+
+def _build_world_model(config: Any, arrays: Arrays) -> WorldModel:
     kind = FollowingModelConfig if isinstance(config, dict) and "transitions" in config else WorldModelConfig
     dtypes = {array.dtype for array in arrays.values()} & {np.dtype(np.float32), np.dtype(np.float64)}
     dtype = torch.float64 if dtypes == {np.dtype(np.float64)} else torch.float32
-    with _say_what_is_wrong(file):
-        model = WorldModel(from_json(kind, config), dtype=dtype)
-    load_weights(model, arrays, file)
-    check_finite(arrays, file)
-    return model.eval(), metadata
+    return WorldModel(from_json(kind, config), dtype=dtype)
 
 
 # ---- agents ----
@@ -228,12 +237,7 @@ def load_agent(path: Path | str) -> tuple[ActorCritic, dict[str, Any]]:
         'Pendulum-v1'
     """
     file = weights_file(path, AGENT_FILE)
-    arrays, metadata = load_arrays(file, kind="agent")
-    with _say_what_is_wrong(file):
-        agent = ActorCritic(from_json(ActorCriticConfig, metadata.get("config")))
-    load_weights(agent, arrays, file)
-    check_finite(arrays, file)
-    return agent.eval(), metadata
+    return _restore(file, "agent", lambda config, _: ActorCritic(from_json(ActorCriticConfig, config)))
 
 
 # ---- networks that answer at every step ----
@@ -248,10 +252,7 @@ def save_sequence_model(path: Path | str, model: SequenceModel, metadata: dict[s
 def load_sequence_model(path: Path | str) -> SequenceModel:
     """Read a network from its file or its directory, in ``eval()`` mode."""
     file = weights_file(path, MODEL_FILE)
-    arrays, metadata = load_arrays(file, kind="sequence model")
-    model = SequenceModel(from_json(SequenceModelConfig, metadata["config"]))
-    load_weights(model, arrays, file)
-    return model.eval()
+    return _restore(file, "sequence model", lambda config, _: SequenceModel(from_json(SequenceModelConfig, config)))[0]
 
 
 # ---- fitted models ----
