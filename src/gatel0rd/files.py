@@ -20,11 +20,21 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from gatel0rd.errors import FailedError
+
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 class FileError(ValueError):
     """A file that cannot be used; the message says why and what to do."""
+
+
+class WriteError(FileError, FailedError):
+    """A file that cannot be written."""
+
+
+class InUseError(FileError, FailedError):
+    """A directory that another process holds."""
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -34,12 +44,12 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     umask gives, an old one keeps its own. A disk that is full is a :class:`FileError`, and the old file is left.
     """
     data = content.encode() if isinstance(content, str) else content
-    with _say_what_cannot_be_written(path):
+    with explain_write_errors(path):
         path = Path(os.path.realpath(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
             with path.open("wb", buffering=0) as file:
-                _write_all(file, data)
+                write_all(file, data)
             return
         temporary = _open_temporary(path)
         try:
@@ -56,23 +66,26 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         sync_directory(path.parent)
 
 
-def _write_all(file: IO[bytes], data: bytes) -> None:
+def write_all(file: IO[bytes], data: bytes) -> None:
+    """Write to a file without a buffer, which may take a part at a time."""
     view = memoryview(data)
-    while view:  # a pipe takes a part at a time
+    while view:
         view = view[file.write(view) :]
 
 
 @contextmanager
-def _say_what_cannot_be_written(path: Path) -> Iterator[None]:
+def explain_write_errors(path: Path) -> Iterator[None]:
+    """An error of the system becomes a :class:`WriteError` that names the file, and says what to do."""
     try:
         yield
     except OSError as error:
         advice = {
             errno.ENOSPC: "; free some space and start again",
             errno.EDQUOT: "; free some space and start again",
+            errno.EFBIG: "; allow larger files (ulimit -f) and start again",
             errno.ENAMETOOLONG: "; choose a shorter name",
         }.get(error.errno or 0, "")
-        raise FileError(f"{path} cannot be written: {error.strerror or error}{advice}") from error
+        raise WriteError(f"{path} cannot be written: {error.strerror or error}{advice}") from error
 
 
 class _Temporary(NamedTuple):
@@ -137,7 +150,7 @@ def exclusive(directory: Path, patience: float = 0.0, *, name: str = "lock") -> 
     with (directory / name).open("a") as file:
         while not _try_lock(file):
             if time.monotonic() >= last:
-                raise FileError(
+                raise InUseError(
                     f"{directory} is in use by another process; wait until it has finished, or choose another directory"
                 )
             time.sleep(0.1)
