@@ -84,13 +84,13 @@ def test_the_window_view_is_the_data():
 @pytest.mark.skipif(status()["engine"] != "native", reason="compares the engine with PyTorch")
 def test_the_engine_trains_as_pytorch_does(tmp_path, monkeypatch):
     """One round without noise and with real inputs only: the same losses, the same weights."""
-    plan_model = fitting.model_config
+    plan_model = fitting.choose_sizes
 
     def without_noise(*words):
         config = plan_model(*words)
         return replace(config, cell=replace(config.cell, noise_std=0.0))
 
-    monkeypatch.setattr(fitting, "model_config", without_noise)
+    monkeypatch.setattr(fitting, "choose_sizes", without_noise)
     config = FitConfig(rounds=2, round_updates=5, window=12, features=4, hidden_size=3, sampling_minimum=1.0)
     native, plain = (Fitter(DATA, config, tmp_path / engine, engine=engine) for engine in ("native", "torch"))
     ours, theirs = native.train_unit(), plain.train_unit()

@@ -64,7 +64,7 @@ def complete_command(command: Command) -> Command:
     parameters = [*signature.parameters.values(), option]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {**hints, "json": JsonFile}
-    del run.__wrapped__  # type: ignore[attr-defined]  # whose options would be shown instead
+    del run.__wrapped__  # whose options would be shown instead
     return run
 
 
