@@ -45,12 +45,12 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     """
     data = content.encode() if isinstance(content, str) else content
     with explain_write_errors(path):
-        path = Path(os.path.realpath(path))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():
+        if path.exists() and not path.is_file():  # before links are followed: /dev/stdout may lead to a nameless pipe
             with path.open("wb", buffering=0) as file:
                 write_all(file, data)
             return
+        path = Path(os.path.realpath(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _open_temporary(path)
         try:
             with os.fdopen(temporary.handle, "wb") as file:
@@ -132,6 +132,8 @@ def check_writable(path: Path) -> None:
     """A path that cannot become a file is a :class:`FileError`, before work is done for it."""
     if path.is_dir():
         raise FileError(f"{path} is a directory; expected the name of a file")
+    if path.exists() and not path.is_file() and os.access(path, os.W_OK):  # a device or a pipe
+        return
     parent = next(place for place in path.absolute().parents if place.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise FileError(f"{path} cannot be written, {parent} is no directory that can be written to")

@@ -83,6 +83,11 @@ def evaluate_agent(
     agent, metadata = load_agent(directory)
     run = read_run(metadata, directory, AgentRun)
     place = environment or run.environment
+    if environment is None and ":" in place:  # Gymnasium imports what comes before the colon
+        raise ValueError(
+            f"{directory} says that its environment is {place}, which imports a module; if you trust it, name it "
+            f"yourself, as in --env {place}"
+        )
     drawn = None if film is None else drawn_environment(place, film)
     with one_thread(), make_vector_env(place, min(episodes, ENVIRONMENTS_AT_ONCE), backend=backend) as envs:
         check_agent_fits(agent.config, envs)
