@@ -20,11 +20,21 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from gatel0rd.errors import FailedError
+
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 class FileError(ValueError):
     """A file that cannot be used; the message says why and what to do."""
+
+
+class WriteError(FileError, FailedError):
+    """A file that cannot be written."""
+
+
+class InUseError(FileError, FailedError):
+    """A directory that another process holds."""
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -34,13 +44,13 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     umask gives, an old one keeps its own. A disk that is full is a :class:`FileError`, and the old file is left.
     """
     data = content.encode() if isinstance(content, str) else content
-    with _say_what_cannot_be_written(path):
+    with explain_write_errors(path):
+        if path.exists() and not path.is_file():  # before links are followed: /dev/stdout may lead to a nameless pipe
+            with path.open("wb", buffering=0) as file:
+                write_all(file, data)
+            return
         path = Path(os.path.realpath(path))
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():
-            with path.open("wb", buffering=0) as file:
-                _write_all(file, data)
-            return
         temporary = _open_temporary(path)
         try:
             with os.fdopen(temporary.handle, "wb") as file:
@@ -56,23 +66,26 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         sync_directory(path.parent)
 
 
-def _write_all(file: IO[bytes], data: bytes) -> None:
+def write_all(file: IO[bytes], data: bytes) -> None:
+    """Write to a file without a buffer, which may take a part at a time."""
     view = memoryview(data)
-    while view:  # a pipe takes a part at a time
+    while view:
         view = view[file.write(view) :]
 
 
 @contextmanager
-def _say_what_cannot_be_written(path: Path) -> Iterator[None]:
+def explain_write_errors(path: Path) -> Iterator[None]:
+    """An error of the system becomes a :class:`WriteError` that names the file, and says what to do."""
     try:
         yield
     except OSError as error:
         advice = {
             errno.ENOSPC: "; free some space and start again",
             errno.EDQUOT: "; free some space and start again",
+            errno.EFBIG: "; allow larger files (ulimit -f) and start again",
             errno.ENAMETOOLONG: "; choose a shorter name",
         }.get(error.errno or 0, "")
-        raise FileError(f"{path} cannot be written: {error.strerror or error}{advice}") from error
+        raise WriteError(f"{path} cannot be written: {error.strerror or error}{advice}") from error
 
 
 class _Temporary(NamedTuple):
@@ -119,6 +132,8 @@ def check_writable(path: Path) -> None:
     """A path that cannot become a file is a :class:`FileError`, before work is done for it."""
     if path.is_dir():
         raise FileError(f"{path} is a directory; expected the name of a file")
+    if path.exists() and not path.is_file() and os.access(path, os.W_OK):  # a device or a pipe
+        return
     parent = next(place for place in path.absolute().parents if place.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise FileError(f"{path} cannot be written, {parent} is no directory that can be written to")
@@ -137,7 +152,7 @@ def exclusive(directory: Path, patience: float = 0.0, *, name: str = "lock") -> 
     with (directory / name).open("a") as file:
         while not _try_lock(file):
             if time.monotonic() >= last:
-                raise FileError(
+                raise InUseError(
                     f"{directory} is in use by another process; wait until it has finished, or choose another directory"
                 )
             time.sleep(0.1)

@@ -129,20 +129,20 @@ def test_errors_are_one_line_and_exit_code_2(words, message, capsys, tmp_path, m
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
-    assert message in capsys.readouterr().out.replace("\n", " ")
+    assert message in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_report_without_records_is_an_error(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["report", "--out", str(tmp_path)])
-    assert "make some with `gatel0rd run`" in capsys.readouterr().out.replace("\n", " ")
+    assert "make some with `gatel0rd run`" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_missing_extra_is_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(SystemExit):
         main(["demo", "--out", str(tmp_path)])
-    assert "PIL is missing; pip install 'gatel0rd[envs]'" in capsys.readouterr().out
+    assert "PIL is missing; pip install 'gatel0rd[envs]'" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []  # before anything is trained
 
 
@@ -232,7 +232,7 @@ def test_reproduce_does_what_is_missing_once_and_reports(tmp_path, capsys, monke
     for wrong in (["reproduce"], ["reproduce", "rrc/gating", "--all"]):
         with pytest.raises(SystemExit):
             main(wrong)
-        assert "expected the ids of experiments, or --all" in capsys.readouterr().out
+        assert "expected the ids of experiments, or --all" in capsys.readouterr().err
 
 
 def test_a_dry_run_says_what_it_would_cost_and_runs_nothing(tmp_path, capsys):
@@ -306,7 +306,7 @@ def test_own_data_errors_are_one_line(words, message, capsys, tmp_path, monkeypa
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
-    assert message in capsys.readouterr().out.replace("\n", " ")
+    assert message in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypatch):
@@ -346,7 +346,7 @@ def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypat
     assert "boundaries, by changes; wrote events.csv" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["segment", "gru", "data.csv", "--method", "gates"])
-    assert "which has no gates" in capsys.readouterr().out
+    assert "which has no gates" in capsys.readouterr().err
 
 
 def test_info_says_which_engine_is_active(capsys, tmp_path):

@@ -72,7 +72,7 @@ def test_logs_of_a_heater(tmp_path, monkeypatch, capsys, quoted):
     capsys.readouterr()
     with pytest.raises(SystemExit):
         main(["segment", "heater", "new/*.csv"])
-    assert "'broken' in column 'mode' is none of the categories" in capsys.readouterr().out.replace("\n", " ")
+    assert "'broken' in column 'mode' is none of the categories" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_actions_in_the_row_that_they_explain(tmp_path, monkeypatch, capsys):

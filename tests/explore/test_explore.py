@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import urllib.request
@@ -180,7 +182,21 @@ def test_wrong_requests_are_explained(client, path, body, message):
 
 
 @pytest.mark.parametrize(
-    "body", ["", "no", "[]", "[" * 100_000, '{"sequence": NaN}', b"\xff\xfe", '{"sequence": 1e400}']
+    "body",
+    [
+        "",
+        "no",
+        "[]",
+        "[" * 100_000,
+        '{"sequence": NaN}',
+        b"\xff\xfe",
+        '{"sequence": 1e400}',
+        '{"sequence": ' + "9" * 5000 + "}",
+        '{"sequence": -' + "9" * 5000 + "}",
+        '{"sequence": "\\ud800"}',
+        '{"sequence": 0, "\\udfff": 1}',
+        '{"sequence": [{"deep": "\\ud800"}]}',
+    ],
 )
 def test_what_is_no_plain_json_object_is_refused(client, body):
     answer = client.post("/api/sequence", content=body, headers={"content-type": "application/json"})
@@ -194,6 +210,43 @@ def test_other_types_sizes_methods_and_paths_are_refused(client):
     for path in ("/api/nothing", "/app.py", "/../app.py", "/%2e%2e/cli.py", "/page.html"):
         answer = client.get(path)
         assert answer.status_code == 404 and answer.json()["error"] == "Not Found"
+
+
+@pytest.mark.parametrize("path", ["predict", "drive/start", "drive/step"])
+@pytest.mark.parametrize("value", ["9" * 5000, '"\\ud800"', '["\\ud800"]', '{"\\ud800": 1}'])
+def test_no_field_of_a_request_makes_the_server_fail(client, path, value):
+    for field in (
+        "model",
+        "sequence",
+        "edits",
+        "scenario",
+        "seed",
+        "start",
+        "session",
+        "action",
+        "point",
+        "real_steps",
+    ):
+        body = f'{{"model": 0, "sequence": 0, "{field}": {value}}}'
+        answer = client.post(f"/api/{path}", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 400 and answer.json()["error"]
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_request_is_no_failure(models, recordings):
+    """Starlette raises what is not handled, and uvicorn prints its traceback."""
+    messages = [{"type": "http.request", "body": b'{"sequ', "more_body": True}, {"type": "http.disconnect"}]
+    sent = []
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/sequence", "headers": headers, "query_string": b""}
+    asyncio.run(make_app(models, recordings)(scope, receive, send))
+    assert sent[0]["status"] == 400 and not messages
 
 
 def test_a_failure_inside_shows_no_stack_trace(models, recordings, monkeypatch):
@@ -278,6 +331,31 @@ def test_serving_until_interrupted():
             assert "<title>GateL0RD" in answer.read().decode()
         server.send_signal(signal.SIGINT)
         assert server.wait(timeout=60) == 0
+
+
+@pytest.mark.slow
+def test_clients_that_disconnect_leave_nothing_in_the_terminal():
+    code = (
+        "import functools, gatel0rd; from gatel0rd.explore import serve; "
+        f"serve([('rrc', gatel0rd.load({str(TRAINED)!r}))], None, port=0, open_browser=False, "
+        "on_start=functools.partial(print, flush=True))"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True) as server:
+        port = int(server.stdout.readline().strip().rstrip("/").rpartition(":")[2])
+        head = f"POST /api/predict HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        whole = b'{"model": 0, "sequence": 0}'
+        for length, body in ((500, b'{"model'), (len(whole), whole), (500, b"")):
+            for reset in (b"\0" * 8, struct.pack("ii", 1, 0)):  # an orderly end, and none
+                with socket.create_connection(("127.0.0.1", port)) as client:
+                    client.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode() + body)
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        with socket.create_connection(("127.0.0.1", port)) as client:  # leaves while it is sent megabytes
+            client.sendall(f"GET /plotly.js HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
+            assert answer.status == 200
+        server.send_signal(signal.SIGINT)
+        assert server.stderr.read() == "" and server.wait(timeout=60) == 0
 
 
 def test_importing_is_cheap():

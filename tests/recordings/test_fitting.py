@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import gatel0rd
+from gatel0rd.cli.fit_report import describe_fit
 from gatel0rd.engine import status
 from gatel0rd.files import FileError
 from gatel0rd.models.fitted import FittedModel, Scaling, wrap_model
@@ -82,13 +84,13 @@ def test_the_window_view_is_the_data():
 @pytest.mark.skipif(status()["engine"] != "native", reason="compares the engine with PyTorch")
 def test_the_engine_trains_as_pytorch_does(tmp_path, monkeypatch):
     """One round without noise and with real inputs only: the same losses, the same weights."""
-    plan_model = fitting.model_config
+    plan_model = fitting.choose_sizes
 
     def without_noise(*words):
         config = plan_model(*words)
         return replace(config, cell=replace(config.cell, noise_std=0.0))
 
-    monkeypatch.setattr(fitting, "model_config", without_noise)
+    monkeypatch.setattr(fitting, "choose_sizes", without_noise)
     config = FitConfig(rounds=2, round_updates=5, window=12, features=4, hidden_size=3, sampling_minimum=1.0)
     native, plain = (Fitter(DATA, config, tmp_path / engine, engine=engine) for engine in ("native", "torch"))
     ours, theirs = native.train_unit(), plain.train_unit()
@@ -171,7 +173,43 @@ def test_a_killed_fit_resumes_and_ends_the_same(tmp_path, monkeypatch):
     lines = [json.loads(line) for line in (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()]
     assert [line["round"] for line in lines] == list(range(1, 7))
     with pytest.raises(FileError, match="another data or settings"):
-        fit(DATA, FitConfig(rounds=7, round_updates=4, window=20, features=6, hidden_size=5), tmp_path / "cut")
+        fit(DATA, replace(SMALL, window=21), tmp_path / "cut")
+
+
+def test_more_rounds_continue_a_fit(tmp_path):
+    """The first rounds stay as they were; an interruption in between changes nothing; fewer rounds are refused."""
+    longer = replace(SMALL, rounds=9)
+    fit(DATA, SMALL, tmp_path / "fit")
+    first = (tmp_path / "fit" / "metrics.jsonl").read_text().splitlines()
+    shutil.copytree(tmp_path / "fit", tmp_path / "killed")
+    fitted = fit(DATA, longer, tmp_path / "fit")
+    lines = (tmp_path / "fit" / "metrics.jsonl").read_text().splitlines()
+    assert lines[: len(first)] == first and [json.loads(line)["round"] for line in lines] == list(range(1, 10))
+    assert fitted.info["rounds"] == 9 and fitted.info["extended"] == [6]
+    assert any("more rounds after 6," in line for line in describe_fit(fitted.info))
+    assert not any("more rounds" in line for line in describe_fit({**fitted.info, "extended": [], "held": True}))
+
+    def kill(metrics):
+        if metrics["round"] == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(DATA, longer, tmp_path / "killed", on_round=kill)
+    resumed = fit(DATA, longer, tmp_path / "killed")
+    assert resumed.info["extended"] == [6]
+    for name, weight in fitted.model.state_dict().items():
+        assert torch.equal(weight, resumed.model.state_dict()[name])
+    with pytest.raises(FileError, match="holds a fit of 9 rounds, 6 were asked for"):
+        fit(DATA, SMALL, tmp_path / "fit")
+
+
+def test_two_fits_in_one_directory_exclude_each_other(tmp_path):
+    def fit_again(metrics):
+        with pytest.raises(FileError, match="in use by another process"):
+            fit(DATA, SMALL, tmp_path)
+
+    fit(DATA, replace(SMALL, rounds=1), tmp_path, on_round=fit_again)
+    assert fit(DATA, replace(SMALL, rounds=1), tmp_path).info["rounds"] == 1  # the lock is gone
 
 
 def sines(steps: int) -> np.ndarray:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from gatel0rd.cli.console import console, format_interval, show_progress
 from gatel0rd.cli.options import (
+    AT_LEAST_0,
+    COUNT,
+    LARGEST_SEED,
     AgentPreset,
     Backend,
     FilmFile,
     HiddenSize,
-    JsonFile,
     LearningRate,
+    Limits,
     Seed,
     optional,
 )
@@ -35,11 +38,13 @@ def rl_train(
     cell: Annotated[
         Literal["gatel0rd", "lstm", "gru", "elman", "none"], arg(help="The agent's memory; with none it has no memory.")
     ] = "gatel0rd",
-    frames: Annotated[int, arg(metavar="N", help="Number of frames to train on.")] = 1_000_000,
+    frames: Annotated[int, COUNT, arg(metavar="N", help="Number of frames to train on.")] = 1_000_000,
     seed: Seed = 0,
     hidden_size: HiddenSize = 64,
     learning_rate: LearningRate = 0.001,
-    sparsity: Annotated[float, arg(metavar="L", help="Weight of open gates in the loss, for GateL0RD.")] = 0.01,
+    sparsity: Annotated[
+        float, AT_LEAST_0, arg(metavar="L", help="Weight of open gates in the loss, for GateL0RD.")
+    ] = 0.01,
     preset: Annotated[
         AgentPreset,
         arg(
@@ -52,7 +57,7 @@ def rl_train(
         Path | None, optional("DIR", "Directory of the run. The default is one in runs/rl, named after its settings.")
     ] = None,
     resume: Annotated[bool, arg(help="Resume a run that was interrupted.")] = False,
-) -> None:
+) -> dict[str, Any]:
     """Train an agent with a memory by recurrent PPO.
 
     Any environment with discrete or continuous actions will do.
@@ -84,6 +89,7 @@ def rl_train(
         display.ended(0, None)
     film = " --render agent.gif" if environment.startswith("MiniGrid-") else ""
     console.print(f"Try it out: gatel0rd rl eval {directory}{film}")
+    return {"directory": str(directory), "environment": environment, "cell": cell, "frames": frames, "seed": seed}
 
 
 def rl_eval(
@@ -93,8 +99,10 @@ def rl_eval(
     env: Annotated[
         str | None, optional("ENV", "Environment to try it out in. The default is the one it was trained in.")
     ] = None,
-    episodes: Annotated[int, arg(metavar="N", help="Number of episodes.")] = 100,
-    seed: Annotated[int, arg(metavar="N", help="Random seed of the environments and actions.")] = 0,
+    episodes: Annotated[int, Limits(1, 1_000_000), arg(metavar="N", help="Number of episodes.")] = 100,
+    seed: Annotated[
+        int, Limits(0, LARGEST_SEED), arg(metavar="N", help="Random seed of the environments and actions.")
+    ] = 0,
     success_return: Annotated[
         float | None,
         optional(
@@ -104,17 +112,13 @@ def rl_eval(
     greedy: Annotated[bool, arg(help="Take the most probable action instead of sampling one.")] = False,
     backend: Backend = "auto",
     render: FilmFile = None,
-    json: JsonFile = None,
-) -> None:
+) -> dict[str, Any]:
     """Try out a trained agent, and film it with its memory and gates.
 
     It can be tried out in environments that it was never trained in.
     """
-    from gatel0rd.files import check_writable, write_json
     from gatel0rd.paper.agent_trials import evaluate_agent
 
-    if json is not None:
-        check_writable(json)
     with show_progress() as progress:
         task = progress.add_task("episodes", total=episodes)
         filming = None if render is None else progress.add_task("frames of the film", total=None)
@@ -145,6 +149,4 @@ def rl_eval(
     )
     if render is not None:
         console.print(f"wrote {render}")
-    if json is not None:
-        write_json(json, outcome)
-        console.print(f"wrote {json}")
+    return outcome

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.text import Text
+
+from gatel0rd.streams import escape_controls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +20,27 @@ if TYPE_CHECKING:
 HOUR = 3570.0
 """Seconds from which a time is given in hours; what comes after would be rounded to 60 minutes."""
 
-console = Console(soft_wrap=not sys.stdout.isatty())
+
+class PlainConsole(Console):
+    """Prints texts as they are: brackets, colons and control characters in names of files and columns do nothing."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        stream = sys.stderr if stderr else sys.stdout
+        in_terminal = stream is not None and stream.isatty()
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=not in_terminal)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text as rich draws it."""
+        return super().render_str(escape_controls(text), **options)
+
+
+console = PlainConsole()
+error_console = PlainConsole(stderr=True)
+
+
+def print_error(message: str) -> None:
+    """Say what is wrong, on standard error."""
+    error_console.print(Text.assemble(("gatel0rd:", "red"), " ", escape_controls(message)))
 
 
 def show_progress() -> Progress:
@@ -30,7 +53,7 @@ def show_progress() -> Progress:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("left"),
-        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
@@ -41,7 +64,7 @@ def print_lines(lines: Iterable[str]) -> None:
         if console.is_terminal and len(line) > console.width:
             indent = " " * (len(line) - len(line.lstrip()) + 2)
             line = textwrap.fill(line, console.width, subsequent_indent=indent, break_on_hyphens=False)
-        console.print(line, markup=False, highlight=False)
+        console.print(line)
 
 
 def format_duration(seconds: float) -> str:

@@ -11,8 +11,10 @@ from rich import box
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
+from gatel0rd.cli.command import CommandError
 from gatel0rd.cli.console import console, format_core_time, format_duration
 from gatel0rd.cli.options import (
+    COUNT,
     AgentPreset,
     CellList,
     OutDirectory,
@@ -28,21 +30,14 @@ if TYPE_CHECKING:
     from gatel0rd.paper.executors.config import ExecutorConfig
 
 
-def list_experiments(
-    json: Annotated[Path | None, optional("FILE", "Write the list to this file as JSON.")] = None,
-) -> None:
+def list_experiments() -> list[dict[str, Any]]:
     """List the experiments: ids, figures of the paper, and costs."""
-    from gatel0rd.files import write_json
     from gatel0rd.paper.catalogue import catalogue
     from gatel0rd.paper.illustrations import ILLUSTRATIONS
     from gatel0rd.paper.report.front import shorten_artefacts
     from gatel0rd.worlds import names
 
     entries = catalogue()
-    if json is not None:
-        write_json(json, entries)
-        console.print(f"wrote {len(entries)} experiments to {json}")
-        return
     table = Table(
         Column("id", no_wrap=True),
         Column("in the paper"),
@@ -62,6 +57,7 @@ def list_experiments(
     console.print(f"Worlds: {', '.join(names())}")
     drawn = ", ".join(f"{entry.id} ({entry.artefact})" for entry in ILLUSTRATIONS.values())
     console.print(f"Figures that need no runs, for `gatel0rd reproduce`: {drawn}")
+    return entries
 
 
 def run(
@@ -76,12 +72,14 @@ def run(
             "frames."
         ),
     ] = "text",
-    epochs: Annotated[int | None, optional("N", "Train for N epochs, whatever the profile says.")] = None,
-    frames: Annotated[int | None, optional("N", "Train agents on N frames, whatever the profile says.")] = None,
-    workers: Annotated[int | None, optional("N", "Number of parallel runs. The default is one per core.")] = None,
+    epochs: Annotated[int | None, COUNT, optional("N", "Train for N epochs, whatever the profile says.")] = None,
+    frames: Annotated[int | None, COUNT, optional("N", "Train agents on N frames, whatever the profile says.")] = None,
+    workers: Annotated[
+        int | None, COUNT, optional("N", "Number of parallel runs. The default is one per core.")
+    ] = None,
     out: OutDirectory = Path("runs"),
     resume: Annotated[bool, arg(help="Resume runs that were interrupted.")] = False,
-) -> None:
+) -> dict[str, Any]:
     """Run an experiment; `gatel0rd report` shows the results.
 
     Finished runs are kept and never repeated.
@@ -101,9 +99,11 @@ def run(
     )
     executor = ExecutorConfig(workers=workers)
     failed = execute_runs(runs, out, executor=executor, resume=resume, planning=profile if experiment.plans else None)
+    outcome = describe_outcome(runs, out, failed)
     if failed:
-        raise SystemExit(f"gatel0rd: {failed} runs failed; the others are finished")
+        raise CommandError(f"{failed} runs failed; the others are finished", outcome)
     console.print(f"Look at the results: gatel0rd report {id} --out {out}")
+    return outcome
 
 
 def reproduce(
@@ -116,6 +116,7 @@ def reproduce(
     preset: PresetOption = "text",
     workers: Annotated[
         int | None,
+        COUNT,
         optional("N", "Number of parallel runs. The default is one per core, or what the cluster has room for."),
     ] = None,
     executor: Annotated[
@@ -129,7 +130,7 @@ def reproduce(
     ] = None,
     dry_run: Annotated[bool, arg(help="Only say what would be run and what it would cost.")] = False,
     out: OutDirectory = Path("runs"),
-) -> None:
+) -> dict[str, Any]:
     """Make figures and tables of the paper.
 
     Missing runs are done and interrupted ones resumed, then the report is made.
@@ -151,16 +152,19 @@ def reproduce(
     chosen = paper_experiments() if all else [find(id) for id in ids if id not in ILLUSTRATIONS]
     runs, planned = plan_together(chosen, profile=profile, seeds=parse_seeds(seeds), preset=preset)
     if dry_run:
-        show_costs(costs(runs, profile=profile, planned=planned, out=out))
-        return
+        expected = costs(runs, profile=profile, planned=planned, out=out)
+        show_costs(expected)
+        return {"costs": expected}
     where = ExecutorConfig(kind=executor, workers=workers, address=address, slurm=parse_options(slurm))
     failed = execute_runs(runs, out, executor=where, resume=True, planning=profile, planned=planned) if runs else 0
     path = make_report([out], out, [entry.id for entry in chosen], illustrated=drawn, only_drawn=True)
     console.print(f"Open the report in a browser: {path}")
+    outcome = {**describe_outcome(runs, out, failed), "report": str(path)}
     if failed:
-        raise SystemExit(
-            f"gatel0rd: {failed} runs failed, and the report is made of the others; the same command tries them again"
+        raise CommandError(
+            f"{failed} runs failed, and the report is made of the others; the same command tries them again", outcome
         )
+    return outcome
 
 
 def report(
@@ -172,14 +176,16 @@ def report(
         tuple[Path, ...],
         optional("DIR", "Directories in which to look for records. The default is the --out directory."),
     ] = (),
-) -> None:
+) -> dict[str, Any]:
     """Make a report from finished runs, compared with the paper's results.
 
     It consists of report.html, report.md and figures.
     """
     from gatel0rd.paper.report.make import make_report
 
-    console.print(f"wrote {make_report(records or (out,), out, ids)}")
+    path = make_report(records or (out,), out, ids)
+    console.print(f"wrote {path}")
+    return {"report": str(path)}
 
 
 def migrate(
@@ -190,7 +196,7 @@ def migrate(
     measure: Annotated[
         bool, arg(help="Add measures that older versions did not know, if the run's model is there.")
     ] = False,
-) -> None:
+) -> dict[str, Any]:
     """Bring records of older versions up to date.
 
     Reports and runs of this version then find them. No number changes.
@@ -199,11 +205,12 @@ def migrate(
 
     changed, count = migrate_records(records, to, measure=measure)
     console.print(f"{changed} of {count} records were {'brought up to date' if to is None else f'written to {to}'}")
+    return {"changed": changed, "records": count}
 
 
 def measure(
     runs: Positional[Annotated[tuple[Path, ...], optional("RUN", "Directories of finished runs.")]],
-) -> None:
+) -> dict[str, Any]:
     """Measure finished runs again with this version.
 
     This brings records up to date that an older version measured.
@@ -212,8 +219,11 @@ def measure(
 
     if not runs:
         raise ValueError("no runs were given; expected directories of finished runs, as in runs/rrc/*")
+    updated = []
     for directory in runs:
-        console.print(f"updated {measure_again(directory)}")
+        updated.append(str(measure_again(directory)))
+        console.print(f"updated {updated[-1]}")
+    return {"updated": updated}
 
 
 def execute_runs(
@@ -252,6 +262,11 @@ def execute_runs(
     with LiveDisplay(len(missing), console) as display:
         failures = run_all(missing, work, executor=executor, display=display)
     return len(failures)
+
+
+def describe_outcome(runs: Sequence[Any], out: Path, failed: int) -> dict[str, Any]:
+    """How many runs there are and where, for ``--json``."""
+    return {"runs": len(runs), "failed": failed, "directories": [str(out / entry.directory_name) for entry in runs]}
 
 
 def show_costs(rows: Sequence[dict[str, Any]]) -> None:

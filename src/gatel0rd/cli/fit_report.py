@@ -72,6 +72,11 @@ def describe_fit(info: dict[str, Any]) -> list[str]:
             "note: predicting the mean, or no change, is about as good: the data may have nothing that a prediction "
             "can use, and then its gates and events mean little"
         )
+    if info.get("extended"):
+        lines.append(
+            f"note: it was given more rounds after {' and '.join(map(str, info['extended']))}, for which the learning "
+            "rate rose once more; a fit with all of them at once ends otherwise, in another directory"
+        )
     lines += describe_curve(info)
     if "open_rate" in info:
         lines.append(
@@ -79,7 +84,10 @@ def describe_fit(info: dict[str, Any]) -> list[str]:
             "of the validation part)"
         )
     if not info["held"]:
-        lines.append("the gates are not as active as you asked for; give it more --rounds, or another target")
+        lines.append(
+            "the gates are not as active as you asked for; give it more --rounds, which continue this fit, or fit with "
+            "another target in another directory"
+        )
     if "segmentation" in info:
         lines += describe_method(info["segmentation"])
     if "purpose" in info:

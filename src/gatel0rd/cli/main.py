@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
-from rich.markup import escape
 from tyro.extras import SubcommandApp
 
 from gatel0rd.cli import agents, experiments, recordings, worlds
-from gatel0rd.cli.console import console
+from gatel0rd.cli.command import Command, CommandError, complete_command
+from gatel0rd.cli.console import error_console, print_error
 from gatel0rd.cli.demo import demo
 from gatel0rd.cli.extras import advise
 from gatel0rd.cli.info import info
 from gatel0rd.cli.zoo import list_zoo
+from gatel0rd.errors import FailedError, is_out_of_memory
+from gatel0rd.streams import finish_output, prepare_streams
 
 DESCRIPTION = "GateL0RD: recurrent networks whose latent state changes sparsely."
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
+OWN: dict[str, Command] = {
     "list": experiments.list_experiments,
     "run": experiments.run,
     "reproduce": experiments.reproduce,
@@ -43,7 +46,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "info": info,
 }
-"""What is typed after ``gatel0rd`` -> what is called."""
+"""What is typed after ``gatel0rd`` -> what does the work and returns its outcome."""
+COMMANDS = {words: complete_command(command) for words, command in OWN.items()}
+"""The same with what all commands have in common."""
 GROUPS = {
     "data": "Make data sets of the worlds.",
     "rl": "Train agents with a memory, and try them out.",
@@ -66,22 +71,48 @@ def assemble(*, in_short: bool) -> SubcommandApp:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``gatel0rd``."""
+    prepare_streams()
     arguments = sys.argv[1:] if arguments is None else arguments
     app = assemble(in_short=not arguments or arguments[0].startswith("-"))
     try:
         app.cli(prog="gatel0rd", description=DESCRIPTION, args=arguments)
-    except (ValueError, OSError) as error:
-        console.print(f"[red]gatel0rd:[/] {escape(str(error))}", highlight=False)
-        raise SystemExit(2) from error
-    except ModuleNotFoundError as error:
-        console.print(f"[red]gatel0rd:[/] {escape(advise(error))}", highlight=False)
-        raise SystemExit(2) from error
-    except KeyboardInterrupt:
-        console.print(
-            "interrupted; `gatel0rd run` and `rl train` resume from their last checkpoints with --resume, "
-            "`reproduce`, `fit` and `demo` with the same command, and data from its last part"
-        )
-        raise SystemExit(130) from None
+        finish_output()
+    except (Exception, KeyboardInterrupt) as error:
+        code = explain(error)
+        if code is None:
+            raise
+        with suppress(OSError):
+            finish_output()
+        raise SystemExit(code) from error
+
+
+def explain(error: BaseException) -> int | None:
+    """Say on standard error what ended a command, in a sentence; returns its exit code.
+
+    It is 2 if something else has to be typed, 1 if the work failed, 130 after an interrupt. None is an error of ours,
+    which needs its traceback.
+    """
+    match error:
+        case BrokenPipeError():  # nobody reads any more, as with `| head`
+            pass
+        case KeyboardInterrupt():
+            error_console.print(
+                "interrupted; `gatel0rd run` and `rl train` resume from their last checkpoints with --resume, "
+                "`reproduce`, `fit` and `demo` with the same command, and data from its last part"
+            )
+            return 130
+        case ModuleNotFoundError():
+            print_error(advise(error))
+        case _ if is_out_of_memory(error):
+            print_error("there is not enough memory for this; choose smaller sizes or fewer rows")
+        case CommandError() | FailedError() | OSError():
+            print_error(str(error))
+        case ValueError():
+            print_error(str(error))
+            return 2
+        case _:
+            return None
+    return 1
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +15,21 @@ def optional(metavar: str, help: str) -> Any:
     return arg(metavar=metavar, help=help, help_behavior_hint="")
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Which numbers an option takes; every number that is not said otherwise is at most a billion."""
+
+    least: float | None = None
+    most: float = 10**9
+
+
+LARGEST_SEED = 2**32 - 1
+"""What every generator takes: those of NumPy, PyTorch and the environments."""
+MOST_NUMBERS = 10_000
+"""In a list of seeds or episodes."""
+COUNT = Limits(least=1)
+AT_LEAST_0 = Limits(least=0)
+
 Preset = Literal["text", "reference"]
 AgentPreset = Literal["text", "reference", "tuned"]
 Backend = Annotated[
@@ -21,7 +38,7 @@ Backend = Annotated[
 ]
 PresetOption = Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")]
 Profile = Annotated[str, arg(metavar="P", help="The scale of the runs: smoke, demo, quick or paper.")]
-Seed = Annotated[int, arg(metavar="N", help="The random seed.")]
+Seed = Annotated[int, Limits(0, LARGEST_SEED), arg(metavar="N", help="The random seed.")]
 SeedList = Annotated[
     str,
     arg(
@@ -35,7 +52,7 @@ CellList = Annotated[
 OutDirectory = Annotated[Path, arg(metavar="DIR", help="Directory for runs, data and reports.")]
 JsonFile = Annotated[Path | None, optional("FILE", "Write the outcome to this file as JSON.")]
 FilmFile = Annotated[Path | None, optional("FILE", "Film an episode, as a GIF or WebP file.")]
-HiddenSize = Annotated[int, arg(metavar="H", help="Number of dimensions of the memory.")]
+HiddenSize = Annotated[int, Limits(1, 65_536), arg(metavar="H", help="Number of dimensions of the memory.")]
 LearningRate = Annotated[float, arg(metavar="R", help="Learning rate of Adam.")]
 DataSources = Annotated[
     tuple[str, ...],
@@ -53,12 +70,18 @@ TimeColumn = Annotated[
 def parse_numbers(text: str, what: str = "seeds", *, alternative: str | None = None) -> list[int]:
     """0-4 and 0,3,7 and mixtures of both, without repetition; errors name the word that could be given instead."""
     numbers: list[int] = []
+    shown = text if len(text) <= 60 else f"{text[:60]}…"
     for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()) or int(last or first) < int(first):
+        match = re.fullmatch(r"\s*([0-9]{1,4000})(?:-([0-9]{1,4000}))?\s*", part)
+        first, last = (0, -1) if match is None else (int(match[1]), int(match[2] or match[1]))
+        if last < first:
             instead = f", or {alternative}" if alternative else ""
-            raise ValueError(f"{what} are {text!r}; expected numbers and ranges, as in 0-4 or 0,3,7{instead}")
-        numbers += range(int(first), int(last if dash else first) + 1)
+            raise ValueError(f"{what} are {shown!r}; expected numbers and ranges, as in 0-4 or 0,3,7{instead}")
+        if last > LARGEST_SEED or last - first >= MOST_NUMBERS or len(numbers) + last - first >= MOST_NUMBERS:
+            raise ValueError(
+                f"{what} are {shown!r}; expected at most {MOST_NUMBERS} numbers, none above {LARGEST_SEED}"
+            )
+        numbers += range(first, last + 1)
     return list(dict.fromkeys(numbers))
 
 

@@ -6,15 +6,16 @@ from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any, Literal
 
-from rich.markup import escape
 from tyro.conf import Positional, arg
 
 from gatel0rd.cli.console import console, format_duration, print_lines, print_written, show_progress
 from gatel0rd.cli.fit_report import describe_columns, describe_fit, describe_next, describe_round
 from gatel0rd.cli.options import (
+    AT_LEAST_0,
     DataSources,
     HiddenSize,
     LearningRate,
+    Limits,
     OutDirectory,
     Seed,
     SequenceColumn,
@@ -59,7 +60,9 @@ def fit(
     gate_rate: Annotated[
         float | None, optional("R", "Share of gates that should be open, instead; λ is adjusted to hold it.")
     ] = None,
-    sparsity: Annotated[float | None, optional("L", "Fix λ instead of finding or holding anything.")] = None,
+    sparsity: Annotated[
+        float | None, AT_LEAST_0, optional("L", "Fix λ instead of finding or holding anything.")
+    ] = None,
     objective: Annotated[
         Literal["follow", "free-run"],
         arg(help="Follow the real observations, or free-run over whole windows, for models to plan with."),
@@ -74,9 +77,9 @@ def fit(
     learning_rate: LearningRate = 0.005,
     seed: Seed = 0,
     seeds: Annotated[
-        int, arg(metavar="N", help="Number of models, from different seeds, that vote on each event.")
+        int, Limits(1, 1000), arg(metavar="N", help="Number of models, from different seeds, that vote on each event.")
     ] = 1,
-) -> None:
+) -> dict[str, Any]:
     """Fit a model with a readable memory to recordings of your own.
 
     A preview shows how the data was understood.
@@ -129,10 +132,11 @@ def fit(
             progress.update(task, completed=done, total=total, description=text)
             if not console.is_terminal and done % 20 == 0:
                 left = format_duration((monotonic() - began) / max(1, done - first) * (total - done))
-                console.print(f"round {done} of {total}: {text}; at most {left} left", highlight=False)
+                console.print(f"round {done} of {total}: {text}; at most {left} left")
 
         fitted = fit_model(recordings, config, out, on_round=on_round, seeds=seeds)
     print_lines([*describe_fit(fitted.info), *describe_next(out, data)])
+    return {"model": str(out), **fitted.info}
 
 
 def segment(
@@ -145,6 +149,7 @@ def segment(
     ] = Path("events.csv"),
     apart: Annotated[
         int | None,
+        AT_LEAST_0,
         optional("N", "Events less than N steps after a boundary belong to it. The default is 3."),
     ] = None,
     method: Annotated[
@@ -153,7 +158,7 @@ def segment(
     ] = None,
     sequence: SequenceColumn = None,
     time: TimeColumn = None,
-) -> None:
+) -> dict[str, Any]:
     """Find the events of sequences.
 
     The model says how: by its memory's gates, or by changes of a regression.
@@ -178,43 +183,46 @@ def segment(
     console.print(f"{events} events in {len(found)} sequences, {cuts} boundaries, by {how}; wrote {out}")
     for entry in found[:5]:
         shown = ", ".join(map(str, entry.boundaries[:12])) + (", …" if len(entry.boundaries) > 12 else "")
-        console.print(escape(f"  {entry.name}: {shown or 'nothing happens'}"), highlight=False)
+        console.print(f"  {entry.name}: {shown or 'nothing happens'}")
+    return {"file": str(out), "method": how, "sequences": len(found), "events": events, "boundaries": cuts}
 
 
 def segment_benchmark(
     runs: Positional[Annotated[Path, arg(metavar="RUNS", help="Directory with finished runs of the paper's worlds.")]],
     out: OutDirectory = Path("runs/segmentation"),
-) -> None:
+) -> dict[str, Any]:
     """Compare boundaries with the exact labels of the paper's worlds.
 
     The methods are GateL0RD, GRU, surprise, PELT and BinSeg.
     """
     from gatel0rd.recordings.benchmark import benchmark
 
-    _, table = benchmark(runs, out, lambda name: console.print(name, highlight=False))
-    console.print(table.markdown(), highlight=False)
+    _, table = benchmark(runs, out, lambda name: console.print(name))
+    console.print(table.markdown())
     console.print(f"wrote {out / 'segmentation.json'} and {out / 'segmentation.md'}")
+    return {"files": [str(out / name) for name in ("segmentation.json", "segmentation.md")]}
 
 
-def segment_public(out: OutDirectory = Path("runs/segmentation")) -> None:
+def segment_public(out: OutDirectory = Path("runs/segmentation")) -> dict[str, Any]:
     """Compare segmentation methods on public recordings.
 
     The recordings come inside river, seglearn and aeon; it takes some minutes.
     """
     from gatel0rd.recordings.public_benchmark import run_public_benchmark
 
-    table = run_public_benchmark(out, lambda name: console.print(name, highlight=False))
-    console.print(table.markdown(), highlight=False)
+    table = run_public_benchmark(out, lambda name: console.print(name))
+    console.print(table.markdown())
     console.print(f"wrote {out / 'public.json'} and {out / 'public.md'}")
+    return {"files": [str(out / name) for name in ("public.json", "public.md")]}
 
 
 def segment_families(
     out: OutDirectory = Path("runs/segmentation"),
-    sequences: Annotated[int, arg(metavar="N", help="Number of sequences of each kind.")] = 60,
-    steps: Annotated[int, arg(metavar="T", help="Number of steps of each sequence.")] = 100,
-    seeds: Annotated[int, arg(metavar="S", help="Number of data sets of each kind.")] = 1,
-    rounds: Annotated[int, arg(metavar="R", help="Number of rounds of each fit.")] = 200,
-) -> None:
+    sequences: Annotated[int, Limits(1, 1_000_000), arg(metavar="N", help="Number of sequences of each kind.")] = 60,
+    steps: Annotated[int, Limits(1, 1_000_000), arg(metavar="T", help="Number of steps of each sequence.")] = 100,
+    seeds: Annotated[int, Limits(1, 1_000_000), arg(metavar="S", help="Number of data sets of each kind.")] = 1,
+    rounds: Annotated[int, Limits(1, 1_000_000), arg(metavar="R", help="Number of rounds of each fit.")] = 200,
+) -> dict[str, Any]:
     """Fit generated recordings of many kinds, with the defaults.
 
     Their boundaries are known, so that the table says how many were found.
@@ -227,18 +235,19 @@ def segment_families(
         sequences=sequences,
         steps=steps,
         rounds=rounds,
-        on_family=lambda name: console.print(name, highlight=False),
+        on_family=lambda name: console.print(name),
     )
-    console.print(table.markdown(), highlight=False)
+    console.print(table.markdown())
     console.print(f"wrote {out / 'families.json'} and {out / 'families.md'}")
+    return {"files": [str(out / name) for name in ("families.json", "families.md")]}
 
 
 def segment_worlds(
     out: OutDirectory = Path("runs/segmentation"),
     data: Annotated[Path, arg(metavar="DIR", help="Directory in which data sets are kept.")] = Path("runs/data"),
     worlds: Annotated[str | None, optional("A,B", "Worlds to fit. The default is the paper's four.")] = None,
-    seeds: Annotated[int, arg(metavar="S", help="Number of fits in each world.")] = 1,
-) -> None:
+    seeds: Annotated[int, Limits(1, 1_000_000), arg(metavar="S", help="Number of fits in each world.")] = 1,
+) -> dict[str, Any]:
     """Fit data of the paper's worlds, with the defaults.
 
     Their events are known, so that the table says how many were found.
@@ -250,10 +259,11 @@ def segment_worlds(
         data,
         worlds=parse_names(worlds) or WORLDS,
         seeds=range(seeds),
-        on_world=lambda name: console.print(name, highlight=False),
+        on_world=lambda name: console.print(name),
     )
-    console.print(table.markdown(), highlight=False)
+    console.print(table.markdown())
     console.print(f"wrote {out / 'worlds.json'} and {out / 'worlds.md'}")
+    return {"files": [str(out / name) for name in ("worlds.json", "worlds.md")]}
 
 
 def explore(
@@ -277,7 +287,7 @@ def explore(
     ] = None,
     sequence: SequenceColumn = None,
     time: TimeColumn = None,
-) -> None:
+) -> dict[str, Any]:
     """Look at sequences, predictions, memory, gates and events in a browser.
 
     The paper's worlds can be driven live.
@@ -301,14 +311,15 @@ def explore(
     if save is not None:
         check_writable(save)
         print_written(save_page(loaded, recordings, save))
-        return
+        return {"file": str(save), "models": [name for name, _ in loaded]}
     serve(
         loaded,
         recordings,
         port=port,
         open_browser=browser,
-        on_start=lambda address: console.print(f"open {address} in a browser; Ctrl-C ends it", highlight=False),
+        on_start=lambda address: console.print(f"open {address} in a browser; Ctrl-C ends it"),
     )
+    return {"port": port, "models": [name for name, _ in loaded]}
 
 
 def export(
@@ -320,7 +331,7 @@ def export(
     ],
     to: Annotated[Literal["onnx"], arg(help="Format of the files.")] = "onnx",
     out: Annotated[Path | None, optional("DIR", "Directory for the files. The default is MODEL/onnx.")] = None,
-) -> None:
+) -> dict[str, Any]:
     """Write a model for other software.
 
     The files hold a single step, the first state, and whole sequences.
@@ -329,5 +340,7 @@ def export(
     from gatel0rd.models.io import load_fitted as load
     from gatel0rd.models.zoo import default_output
 
-    for path in export_onnx(load(model), default_output(model, to, named=f"-{to}") if out is None else out):
+    paths = export_onnx(load(model), default_output(model, to, named=f"-{to}") if out is None else out)
+    for path in paths:
         console.print(f"wrote {path}")
+    return {"files": [str(path) for path in paths]}

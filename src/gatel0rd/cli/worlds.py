@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from gatel0rd.cli.console import console, format_interval, print_written, show_progress
-from gatel0rd.cli.options import FilmFile, JsonFile, OutDirectory, Preset, PresetOption, Seed, optional, parse_numbers
+from gatel0rd.cli.options import (
+    AT_LEAST_0,
+    COUNT,
+    LARGEST_SEED,
+    FilmFile,
+    Limits,
+    OutDirectory,
+    Preset,
+    PresetOption,
+    Seed,
+    optional,
+    parse_numbers,
+)
 
 
 def data_make(
@@ -23,12 +36,12 @@ def data_make(
         ]
     ],
     sequences: Annotated[
-        int | None, optional("N", "Number of sequences per split. The default is the paper's.")
+        int | None, Limits(1, 100_000_000), optional("N", "Number of sequences per split. The default is the paper's.")
     ] = None,
     preset: PresetOption = "text",
     seed: Seed = 0,
     out: OutDirectory = Path("runs/data"),
-) -> None:
+) -> dict[str, Any]:
     """Generate the data sets of a world.
 
     Each policy has a training, a validation and a test split.
@@ -37,9 +50,11 @@ def data_make(
     from gatel0rd.worlds import registry
     from gatel0rd.worlds.data import obtain
 
+    written = []
     with show_progress() as progress:
         for recipe in recipes(name, sequences=sequences, preset=preset, seed=seed):
             path = out / f"{recipe.name}.safetensors"
+            written.append({"file": str(path), **asdict(recipe)})
             if path.exists():
                 console.print(f"{path}: was there already")
                 continue
@@ -51,6 +66,7 @@ def data_make(
             description = registry.get(recipe.scenario).describe_data(made)
             if description is not None:
                 console.print(f"  {description}")
+    return {"data_sets": written}
 
 
 def animate(
@@ -59,6 +75,7 @@ def animate(
     ],
     sequence: Annotated[
         int | None,
+        AT_LEAST_0,
         optional("N", "Number of the sequence in the evaluation set. The default is one with much to see."),
     ] = None,
     out: Annotated[
@@ -67,7 +84,7 @@ def animate(
             "FILE", "GIF or WebP file to write. The default is animation.gif in RUN, or rrc-gatel0rd.gif of the zoo."
         ),
     ] = None,
-) -> None:
+) -> dict[str, Any]:
     """Film a predicted sequence next to the real one.
 
     The film shows the model's memory, too, and its gates light up when they open.
@@ -84,6 +101,7 @@ def animate(
             on_frame=lambda done, total: progress.update(task, completed=done, total=total),
         )
     print_written(path)
+    return {"file": str(path)}
 
 
 def plan(
@@ -91,27 +109,29 @@ def plan(
     model: Annotated[
         str, arg(metavar="RUN", help="What to plan with: directory of a finished run, zoo:… or ground-truth.")
     ] = "ground-truth",
-    episodes: Annotated[int, arg(metavar="N", help="Number of episodes, which are planned in parallel.")] = 100,
-    seed: Annotated[int, arg(metavar="N", help="Random seed of the starts and of the planner.")] = 0,
+    episodes: Annotated[
+        int, Limits(1, 1_000_000), arg(metavar="N", help="Number of episodes, which are planned in parallel.")
+    ] = 100,
+    seed: Annotated[
+        int, Limits(0, LARGEST_SEED), arg(metavar="N", help="Random seed of the starts and of the planner.")
+    ] = 0,
     preset: Annotated[
         Preset, arg(help="Rules of the true world, from the paper's text or the authors' code; a run brings its own.")
     ] = "text",
     render: FilmFile = None,
-    filmed: Annotated[int | None, optional("K", "Number of the episode to film. The default is the first, 0.")] = None,
+    filmed: Annotated[
+        int | None, AT_LEAST_0, optional("K", "Number of the episode to film. The default is the first, 0.")
+    ] = None,
     only: Annotated[
         str | None, optional("LIST", "Plan only these episodes, as in 3,7 or 0-4; each runs as it would among all.")
     ] = None,
-    json: JsonFile = None,
-) -> None:
+) -> dict[str, Any]:
     """Control a world with iCEM and a model's memory.
 
     The outcome is how often the planner succeeds.
     """
-    from gatel0rd.files import check_writable, write_json
     from gatel0rd.paper.planning import plan_episodes
 
-    if json is not None:
-        check_writable(json)
     with show_progress() as progress:
         task = progress.add_task("control steps")
         outcome = plan_episodes(
@@ -134,20 +154,20 @@ def plan(
     console.print(f"{outcome['control_steps_per_second']:.1f} control steps per second, {outcome['seconds']:.0f} s")
     if render is not None:
         console.print(f"wrote {render}")
-    if json is not None:
-        write_json(json, outcome)
-        console.print(f"wrote {json}")
+    return outcome
 
 
 def apex(
-    rounds: Annotated[int, arg(metavar="N", help="Number of rounds of planning and learning.")] = 4,
-    episodes: Annotated[int, arg(metavar="N", help="Number of episodes in each round.")] = 16,
+    rounds: Annotated[int, COUNT, arg(metavar="N", help="Number of rounds of planning and learning.")] = 4,
+    episodes: Annotated[int, Limits(1, 1_000_000), arg(metavar="N", help="Number of episodes in each round.")] = 16,
     tests: Annotated[
-        int, arg(metavar="N", help="Number of test episodes, which are planned with and without guidance.")
+        int,
+        Limits(1, 1_000_000),
+        arg(metavar="N", help="Number of test episodes, which are planned with and without guidance."),
     ] = 20,
     seed: Seed = 0,
     out: OutDirectory = Path("runs/apex"),
-) -> None:
+) -> dict[str, Any]:
     """Train a policy that guides the planner of Fetch Pick&Place (APEX).
 
     The policy learns from planned episodes; tests say whether it helps.
@@ -181,3 +201,4 @@ def apex(
                 f"{found['simulated_per_control_step']:.0f} simulated steps per control step"
             )
     console.print(f"wrote {out / 'apex.json'} and {out / 'policy.safetensors'}")
+    return outcome

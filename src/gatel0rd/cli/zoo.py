@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 from rich import box
 from rich.table import Column, Table
 
 from gatel0rd.cli.console import console
-from gatel0rd.cli.options import optional
 
 
-def list_zoo(json: Annotated[Path | None, optional("FILE", "Write the list to this file as JSON.")] = None) -> None:
+def list_zoo() -> list[dict[str, Any]]:
     """List the trained models that come with this package.
 
     Every command that takes a run or a model takes their names.
     """
-    from gatel0rd.files import write_json
     from gatel0rd.paper.zoo import list_entries
 
     entries = list_entries()
-    if json is not None:
-        write_json(json, [entry.describe() for entry in entries])
-        console.print(f"wrote {len(entries)} models to {json}")
-        return
     table = Table(
         Column("zoo:", no_wrap=True),
         Column("scale", justify="right", no_wrap=True),
@@ -40,8 +33,9 @@ def list_zoo(json: Annotated[Path | None, optional("FILE", "Write the list to th
         table.add_row(entry.name, entry.scale, str(entry.run.seed), numbers, size)
     console.print(table)
     console.print("scale: gradient steps as a share of the paper's, or frames where it does not state them")
-    console.print("Look at some: gatel0rd explore zoo:rrc/gatel0rd zoo:rrc/gru", highlight=False)
-    console.print("Plan with one: gatel0rd plan rrc --model zoo:rrc/gatel0rd --render plan.gif", highlight=False)
+    console.print("Look at some: gatel0rd explore zoo:rrc/gatel0rd zoo:rrc/gru")
+    console.print("Plan with one: gatel0rd plan rrc --model zoo:rrc/gatel0rd --render plan.gif")
+    return [entry.describe() for entry in entries]
 
 
 def format_number(name: str, value: float) -> str:

@@ -91,6 +91,7 @@ def overview_endpoint(overview: Callable[[], Any]) -> Endpoint:
 def json_endpoint(answer: Answer, lock: threading.Lock) -> Endpoint:
     """Takes a JSON object and sends what ``answer`` makes of it; models and worlds are used by one at a time."""
     from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect
     from starlette.responses import JSONResponse
 
     from gatel0rd.explore.requests import RequestError, parse_body
@@ -102,17 +103,28 @@ def json_endpoint(answer: Answer, lock: threading.Lock) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return JSONResponse({"error": "expected a request of type application/json"}, 415)
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST_BODY:
-                return JSONResponse({"error": f"the request is larger than {LARGEST_BODY} bytes"}, 413)
+        try:
+            body = await read_body(request)
+        except ClientDisconnect:  # nobody is there to be answered, and nothing went wrong here
+            return JSONResponse({"error": "the request ended too early"}, 400)
+        if body is None:
+            return JSONResponse({"error": f"the request is larger than {LARGEST_BODY} bytes"}, 413)
         try:
             return JSONResponse(await run_in_threadpool(answer_alone, parse_body(body)))
         except RequestError as error:
             return JSONResponse({"error": str(error)}, 400)
 
     return endpoint
+
+
+async def read_body(request: Request) -> bytes | None:
+    """What was sent; None if it is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_BODY:
+            return None
+    return body
 
 
 async def explain_refusal(request: Request, error: Exception) -> Response:

@@ -12,6 +12,8 @@ from gatel0rd.explore.views import Edit, shown_length
 
 MOST_EDITS = 1000
 LARGEST_VALUE = 1e30
+MOST_DIGITS = 40
+"""Of a whole number."""
 
 
 class RequestError(ValueError):
@@ -24,10 +26,16 @@ def parse_body(body: bytes) -> dict[str, Any]:
     def refuse(constant: str) -> Any:
         raise RequestError(f"the request has {constant} in it; expected finite numbers")
 
+    def parse_integer(digits: str) -> int:
+        if len(digits) > MOST_DIGITS:
+            raise RequestError(f"the request has a number of {len(digits)} digits; expected at most {MOST_DIGITS}")
+        return int(digits)
+
     try:
-        content = json.loads(body, parse_constant=refuse)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RequestError("the request is not JSON") from error
+        content = json.loads(body, parse_constant=refuse, parse_int=parse_integer)
+        json.dumps(content, ensure_ascii=False).encode()  # lone surrogates are no text that could be sent back
+    except (json.JSONDecodeError, UnicodeError, RecursionError) as error:
+        raise RequestError("the request is not JSON in UTF-8") from error
     if not isinstance(content, dict):
         raise RequestError("the request is not a JSON object")
     return content

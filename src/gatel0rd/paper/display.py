@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,8 +16,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from gatel0rd.paper.run import Follower, Run
+from gatel0rd.streams import escape_controls
 from gatel0rd.training.recipe import DataRecipe
 
 
@@ -28,23 +29,26 @@ class LiveDisplay:
     def __init__(self, total: int, console: Console) -> None:
         self.console = console
         self.progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}"),
+            TextColumn("{task.fields[state]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(compact=True, elapsed_when_finished=False),
             console=console,
             disable=not console.is_terminal,
         )
-        self.overall = self.progress.add_task("[bold]all runs", total=total, state="runs")
+        self.overall = self.progress.add_task("all runs", total=total, state="runs")
         self.data: dict[str, TaskID] = {}
         self.tasks: dict[int, TaskID] = {}
         self.names: dict[int, str] = {}
         self.places: dict[int, str] = {}
         self.began: dict[int, float] = {}
         self.followers: dict[int, Follower] = {}
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, markup=False, emoji=False, highlight=False)
 
     def __enter__(self) -> LiveDisplay:
         self.progress.start()
@@ -60,7 +64,7 @@ class LiveDisplay:
         self.progress.update(self.data[name], completed=done)
         if done >= total:
             self.progress.remove_task(self.data.pop(name))
-            self.console.print(f"{name}: {total} sequences", highlight=False)
+            self._print(f"{name}: {total} sequences")
 
     def started(self, index: int, run: Run, place: Path | None = None) -> None:
         self.names[index], self.places[index] = run.title, str(place or run.directory_name)
@@ -73,20 +77,22 @@ class LiveDisplay:
         self.progress.update(self.tasks[index], completed=reading.done, state=reading.words)
         # a log file gets a line now and then instead of a live bar
         if not self.console.is_terminal and reading.line is not None:
-            self.console.print(f"{self.names[index]}: {reading.line}", highlight=False)
+            self._print(f"{self.names[index]}: {reading.line}")
 
     def planned(self, index: int, done: int, total: int) -> None:
         self.progress.update(self.tasks[index], completed=done, total=total, state="control steps")
         if not self.console.is_terminal and done * 10 // total > (done - 1) * 10 // total:  # a line per tenth
-            self.console.print(f"{self.names[index]}: {done} of {total} control steps", highlight=False)
+            self._print(f"{self.names[index]}: {done} of {total} control steps")
 
     def retried(self, index: int, reason: str) -> None:
-        self.console.print(f"{self.names[index]}: {escape(reason)}, resumes from its checkpoint", highlight=False)
+        self._print(f"{self.names[index]}: {reason}, resumes from its checkpoint")
 
     def ended(self, index: int, error: str | None) -> None:
         self.progress.remove_task(self.tasks[index])
         self.progress.advance(self.overall)
         seconds = time.monotonic() - self.began[index]
-        done = f"[green]done[/] in {seconds:.0f} s, {self.places[index]}"
-        outcome = done if error is None else f"[red]failed[/]: {escape(error)}"
-        self.console.print(f"{self.names[index]}: {outcome}", highlight=False)
+        word, rest = (
+            ("done", f" in {seconds:.0f} s, {self.places[index]}") if error is None else ("failed", f": {error}")
+        )
+        color = "green" if error is None else "red"
+        self.console.print(Text.assemble(f"{self.names[index]}: ", (word, color), escape_controls(rest)))

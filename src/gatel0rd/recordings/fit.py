@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gatel0rd.engine import EngineName
+from gatel0rd.files import exclusive
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.models.io import load_fitted
 from gatel0rd.recordings.config import FitConfig
@@ -29,6 +30,9 @@ def fit(
 ) -> FittedModel:
     """Fit a model to recordings, and write it to ``directory``; an interrupted fit resumes there.
 
+    One that has ended continues if it is given more rounds. The learning rate then rises once more, so that it ends
+    otherwise than a fit that was given all of them at once. Another process that uses the directory is an error.
+
     Args:
         seeds: how many models are fitted, each from another seed and with another validation part. The first one is
             returned; the others vote on its boundaries, and :func:`load_voters` finds them.
@@ -37,11 +41,12 @@ def fit(
         raise ValueError(f"seeds is {seeds}; expected at least 1")
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file; expected the name of a directory for the model")
-    config = choose_transitions(recordings, config, directory, engine=engine)
-    fitted = Fitter(recordings, config, directory, engine=engine).run(on_round)
-    for number in range(1, seeds):
-        own = replace(config, seed=config.seed + number)
-        Fitter(recordings, own, directory / VOTERS / str(number), engine=engine).run(on_round)
+    with exclusive(directory):
+        config = choose_transitions(recordings, config, directory, engine=engine)
+        fitted = Fitter(recordings, config, directory, engine=engine).run(on_round)
+        for number in range(1, seeds):
+            own = replace(config, seed=config.seed + number)
+            Fitter(recordings, own, directory / VOTERS / str(number), engine=engine).run(on_round)
     return fitted
 
 

@@ -7,11 +7,8 @@ follows from (seed, round): an interrupted fit resumes and ends the same.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatel0rd.config import content_hash, to_json
+from gatel0rd.config import to_json
 from gatel0rd.engine import EngineName
-from gatel0rd.files import Arrays
-from gatel0rd.models.config import FollowingModelConfig, WorldModelConfig
+from gatel0rd.files import Arrays, FileError
 from gatel0rd.models.fitted import FittedModel, Scaling
 from gatel0rd.models.io import load_weights, model_arrays, save_fitted
 from gatel0rd.models.world_model import WorldModel
-from gatel0rd.nn.config import CellConfig
 from gatel0rd.nn.functional import sampling_probability
 from gatel0rd.nn.gate_rate import SparsityWeight
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.gate_control import CONTROL_RATE, TOLERANCE, GateActivity, GateTarget, measure_gates
+from gatel0rd.recordings.identity import identify_fit
 from gatel0rd.recordings.method import MethodName, choose_method
 from gatel0rd.recordings.recordings import Recordings
+from gatel0rd.recordings.sizes import choose_sizes
 from gatel0rd.recordings.sweep import (
     BEGIN,
     END,
@@ -91,7 +88,7 @@ class Fitter(TrainingLoop):
         self.scaling = (Scaling.of(self.train_part.observations), Scaling.of(self.train_part.actions))
         self.train_tensors = self._scaled(self.train_part)
         self.validation_tensors = self._scaled(self.validation_part)
-        self.model = WorldModel(model_config(self.train_part, config, self.train_tensors[0]), engine=engine)
+        self.model = WorldModel(choose_sizes(self.train_part, config, self.train_tensors[0]), engine=engine)
         self.model.reset_parameters(torch.Generator().manual_seed(derive_seed(config.seed, -1)))
         self.longest = min(config.window, int(self.train_part.lengths.max()) - 1)
         self.mean_steps = float((self.train_part.lengths - 1).mean())
@@ -117,7 +114,8 @@ class Fitter(TrainingLoop):
         self.points: list[SweepPoint] = []
         self.chosen: int | None = None
         self.kept: dict[str, Arrays] = {"best": {}}  # and the weights at every point of the sweep
-        identity = " ".join([content_hash(config), content_hash(self.model.config), fingerprint(recordings)])
+        self.extended: list[int] = []  # rounds after which it was given more
+        identity = identify_fit(config, self.model.config, recordings)
         self.open_directory(
             directory, self.model, self.stepper, identity=identity, checkpoint_seconds=CHECKPOINT_SECONDS
         )
@@ -188,6 +186,7 @@ class Fitter(TrainingLoop):
                 "training_sequences": len(self.train_part),
                 "validation_sequences": len(self.validation_part),
                 "rounds": self.round,
+                "extended": self.extended,
                 "seconds": self.seconds,
                 "persistence_error": self._measure_persistence(),
                 "held": self.best[0] == 0 or self.sweeps,
@@ -203,9 +202,8 @@ class Fitter(TrainingLoop):
 
     def train_unit(self) -> Metrics:
         config = self.config
-        if config.minutes is not None and self.round == TIMED:
-            rounds = int(60 * config.minutes / max(1e-9, self.seconds / TIMED))
-            self.total = min(self.total, max(2 * TIMED, rounds))
+        if self.round == TIMED:
+            self._keep_time()
         if self.sweeps:
             if self.progress < BEGIN and has_learned([metrics["error"] for metrics in self.history]):
                 self.total = min(self.total, math.ceil(self.round / BEGIN))
@@ -242,6 +240,25 @@ class Fitter(TrainingLoop):
         if self.sweeps and self.chosen is None:
             self._add_point(followed, metrics["sparsity_weight"])
         return metrics
+
+    def _keep_time(self) -> None:
+        """Leave out the rounds that there is no time for."""
+        if self.config.minutes is not None:
+            rounds = int(60 * self.config.minutes / max(1e-9, self.seconds / self.round))
+            self.total = min(self.total, max(2 * TIMED, self.round, rounds))
+
+    def _extend(self, rounds: int) -> None:
+        """Continue a fit that was to take fewer rounds: it is as if these were the middle of a longer one."""
+        if rounds > self.config.rounds:
+            raise FileError(
+                f"{self.directory} holds a fit of {rounds} rounds, {self.config.rounds} were asked for; ask for at "
+                "least as many, or use another directory"
+            )
+        if rounds < self.config.rounds:
+            self.extended.append(self.round)
+            self.total = self.config.rounds
+            if self.round > TIMED:
+                self._keep_time()
 
     def _probability(self) -> float:
         """Of a real input."""
@@ -339,6 +356,8 @@ class Fitter(TrainingLoop):
             "sparsity_weight": self.stepper.sparsity_weight,
             "best": self.best,
             "total": self.total,
+            "rounds": self.config.rounds,
+            "extended": self.extended,
             "points": [asdict(point) for point in self.points],
             "chosen": self.chosen,
         }
@@ -357,6 +376,8 @@ class Fitter(TrainingLoop):
         if extras["best"] is not None:
             rank, value, number = extras["best"]
             self.best = (int(rank), float(value), int(number))
+        self.extended = list(extras.get("extended", []))
+        self._extend(extras.get("rounds", self.config.rounds))
 
 
 def copy_weights(model: WorldModel) -> Arrays:
@@ -367,37 +388,3 @@ def copy_weights(model: WorldModel) -> Arrays:
 def mean_error(followed: list[FollowedSequence]) -> float:
     """Mean squared error of the next step, over all sequences."""
     return float(np.square(np.concatenate([entry.errors for entry in followed]), dtype=np.float64).mean())
-
-
-def model_config(train: Recordings, config: FitConfig, observations: Tensor) -> WorldModelConfig:
-    """Sizes from the data and the settings; predictions are changes, in units of what usually changes in a step."""
-    own = config.cell == "gatel0rd"
-    inside = np.ones(len(observations), dtype=bool)
-    inside[train.starts] = False  # from one sequence to the next is no change
-    change = float((observations[1:] - observations[:-1])[inside[1:]].square().mean().sqrt())
-    follows = config.objective == "follow"
-    kind = partial(FollowingModelConfig, transitions=config.transitions or 1) if follows else WorldModelConfig
-    return kind(
-        observation_size=len(train.observation_names),
-        action_size=len(train.action_names),
-        cell=CellConfig(
-            name=config.cell,
-            hidden_size=config.hidden_size,
-            net_layers=config.layers if own else 1,
-            num_layers=1 if own else config.layers,
-        ),
-        feature_size=config.features,
-        pre_layers=2,
-        init_layers=2,
-        init_steps=2 if train.lengths.min() > 3 and not follows else 1,
-        residual_scale=float(f"{min(1.0, max(0.02 if follows else 0.05, change)):.2g}"),
-    )
-
-
-def fingerprint(recordings: Recordings) -> str:
-    """What tells data sets apart."""
-    names = [*recordings.observation_names, *recordings.action_names, *recordings.names]
-    digest = hashlib.sha256(json.dumps([names, recordings.lengths.tolist()]).encode())
-    digest.update(np.ascontiguousarray(recordings.observations).tobytes())
-    digest.update(np.ascontiguousarray(recordings.actions).tobytes())
-    return digest.hexdigest()[:10]

@@ -97,6 +97,8 @@ def segment(
         method: another method than the fit's.
         voters: fits of the same recordings with other seeds, which vote on each boundary.
     """
+    if apart < 0:
+        raise ValueError(f"apart is {apart}; expected 0 steps or more")
     choice = read_choice(fitted)
     has_gates = bool(fitted.model.core.noise_size)
     chosen = method or ("gates" if choice is None else choice.method)

@@ -103,6 +103,6 @@ def parse_date(text: str) -> datetime | None:
         text = f"{match[3]}-{int(match[2]):02}-{int(match[1]):02}{match[4] or ''}"
     try:
         date = datetime.fromisoformat(text)
-    except ValueError:
+        return date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # the first and the last day of the calendar may be outside of it in UTC
         return None
-    return date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None)

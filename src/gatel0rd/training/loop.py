@@ -14,13 +14,22 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TextIO
+from typing import IO, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import nn
 
-from gatel0rd.files import Arrays, FileError, load_arrays, save_arrays, write_atomically
+from gatel0rd.errors import FailedError
+from gatel0rd.files import (
+    Arrays,
+    FileError,
+    explain_write_errors,
+    load_arrays,
+    save_arrays,
+    write_all,
+    write_atomically,
+)
 from gatel0rd.models.io import CHECKPOINT_FILE, load_weights, model_arrays
 from gatel0rd.training.adam import AdamState
 
@@ -30,7 +39,7 @@ FORMAT = 2
 """Of checkpoints; raised when the same entries would mean something else."""
 
 
-class TrainingError(ValueError):
+class TrainingError(FailedError):
     """Training cannot continue; the message says why and what to do.
 
     Example:
@@ -167,7 +176,7 @@ class TrainingLoop(ABC):
         """
         saved = time.monotonic()
         began = saved - self.seconds
-        with self.metrics_path.open("a") as file:
+        with self.metrics_path.open("ab", buffering=0) as file:
             if self.assesses_start and not self.history:
                 self._record({}, began, file)
             while not self.finished:
@@ -201,14 +210,14 @@ class TrainingLoop(ABC):
         arrays = {f"{part}.{name}": array for part, named in parts.items() for name, array in named.items()}
         save_arrays(self.checkpoint_path, arrays, kind="checkpoint", metadata=metadata)
 
-    def _record(self, metrics: Metrics, began: float, file: TextIO) -> None:
+    def _record(self, metrics: Metrics, began: float, file: IO[bytes]) -> None:
         metrics[self.unit] = self.completed
         self.assess(metrics)
         self.seconds = time.monotonic() - began
         metrics["seconds"] = round(self.seconds, 2)
         self.history.append(metrics)
-        file.write(json.dumps(metrics) + "\n")
-        file.flush()
+        with explain_write_errors(self.metrics_path):
+            write_all(file, f"{json.dumps(metrics)}\n".encode())
 
     # ---- resuming ----
 

@@ -16,6 +16,7 @@ from typing import Any
 from gatel0rd.paper.executors.base import Died, Ended, Event, Executor, Started, Told, Work, describe_error
 from gatel0rd.paper.executors.config import ExecutorConfig
 from gatel0rd.paper.run import Run
+from gatel0rd.streams import prepare_streams
 
 
 def make_local(runs: Sequence[Run], work: Work, config: ExecutorConfig) -> Executor:
@@ -117,6 +118,7 @@ END = "end"
 def _serve(pipe: Connection) -> None:
     """A worker: does one run after the other until its coordinator has no more."""
     die_with_parent()
+    prepare_streams()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, EOFError):
         while True:
             run, work = pipe.recv()

@@ -36,6 +36,7 @@ from gatel0rd.paper.executors.base import (
 )
 from gatel0rd.paper.executors.config import ExecutorConfig
 from gatel0rd.paper.run import Run
+from gatel0rd.streams import prepare_streams
 
 TOKEN = ".cluster-token-"
 """Beginning of the name of a file by which machines of a cluster see that they see the output directory."""
@@ -177,6 +178,7 @@ def do_on_node(run: Run, work: Work, index: int, mailbox: Any, token: str, files
     def send(topic: Topic, content: tuple[Any, ...]) -> None:
         mailbox.put.remote(Told(index, topic, content))
 
+    prepare_streams()
     mailbox.put.remote(Started(index))
     here, in_place = as_seen_here(work, token)
     directory = here.out / run.directory_name

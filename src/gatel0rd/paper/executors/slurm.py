@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gatel0rd.errors import FailedError
 from gatel0rd.files import write_json
 from gatel0rd.paper.executors.base import (
     CLUSTER_PATIENCE,
@@ -29,6 +31,7 @@ from gatel0rd.paper.executors.base import (
 )
 from gatel0rd.paper.executors.config import ExecutorConfig
 from gatel0rd.paper.run import Run
+from gatel0rd.streams import prepare_streams
 
 QUEUE_SECONDS = 15.0
 """How often SLURM is asked whether jobs are still there."""
@@ -48,6 +51,11 @@ class SlurmExecutor(Executor):
         self.work = replace(work, out=work.out.resolve(), resume=True, patience=CLUSTER_PATIENCE)
         self.folder = self.work.out / "slurm"
         self.on_this_machine = config.slurm.get("cluster", "slurm") == "local"
+        if not self.on_this_machine and shutil.which("srun") is None:
+            raise FailedError(
+                "there is no srun here, so this machine is not part of a SLURM cluster; start it on one of its login "
+                "nodes, or try it out on this machine with --slurm cluster=local"
+            )
         self.submitter = self._make_submitter(config)
         self.capacity = config.workers or ((os.cpu_count() or 1) if self.on_this_machine else len(runs))
         self.ledger = Ledger(self.folder / "jobs.json")
@@ -169,6 +177,7 @@ class SlurmJob:
         def send(topic: Topic, content: tuple[Any, ...]) -> None:
             write_json(self.progress, [topic, content])
 
+        prepare_streams()
         try:
             self.work.do(self.run, Throttle(send))
         except Exception as exception:

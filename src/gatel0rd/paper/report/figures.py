@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
+from gatel0rd.files import write_atomically
 from gatel0rd.paper.aggregates import performance_profile, stratified_bootstrap
 from gatel0rd.paper.records import Line
 from gatel0rd.worlds import registry
@@ -72,20 +74,24 @@ def styled(make: Callable[P, R]) -> Callable[P, R]:
 @styled
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write PNG and SVG next to each other; the same figure gives the same bytes."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(f".{ending}") for ending in FORMATS]
     for path in paths:
         metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        figure.savefig(path, dpi=160, metadata=metadata)
+        _write_figure(figure, path, metadata=metadata)
     return paths
 
 
 @styled
 def save_as(figure: Figure, path: Path) -> None:
     """Write one file, in the format that its ending names."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160)
+    _write_figure(figure, path)
     close(figure)
+
+
+def _write_figure(figure: Figure, path: Path, **options: Any) -> None:
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix.removeprefix("."), dpi=160, **options)
+    write_atomically(path, content.getvalue())
 
 
 def shrink(path: Path, width: int = 800, colors: int = 48) -> Path:
@@ -95,9 +101,11 @@ def shrink(path: Path, width: int = 800, colors: int = 48) -> Path:
     small = path.with_name(f"{path.stem}-small.png")
     image = Image.open(path.with_suffix(".png")).convert("RGB")
     size = (min(width, image.width), round(image.height * min(width, image.width) / image.width))
+    content = io.BytesIO()
     image.resize(size, Image.Resampling.LANCZOS).quantize(colors, method=Image.Quantize.MEDIANCUT).save(
-        small, optimize=True
+        content, "PNG", optimize=True
     )
+    write_atomically(small, content.getvalue())
     return small
 
 
