@@ -182,6 +182,7 @@ def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         # a test run in the background ignores Ctrl-C, and its children would inherit that
@@ -191,9 +192,9 @@ def test_interrupted_from_the_keyboard_and_resumed(tmp_path):
         if "epoch" in line:
             break
     os.killpg(process.pid, signal.SIGINT)
-    rest, _ = process.communicate(timeout=300)  # a busy machine takes its time
+    _, said = process.communicate(timeout=300)  # a busy machine takes its time
     assert process.returncode == 130
-    assert "resume from their last checkpoints with --resume" in rest
+    assert "resume from their last checkpoints with --resume" in said
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 1 and "holds an unfinished run; continue it with --resume" in result.stdout
 

@@ -176,7 +176,7 @@ def test_json_says_what_was_written(model, capsys):
     "out", ["d.csv", "link.csv", "hard.csv", "../here/d.csv", "m/model.json", "m/model.safetensors"]
 )
 @pytest.mark.parametrize(
-    "words", ["segment m {data} --out {out}", "explore m {data} --save {out}", "{seg} --json {out}"]
+    "words", ["segment m {data} --out {out}", "explore m {data} --save {out}", "segment m {data} --json {out}"]
 )
 def test_no_output_overwrites_an_input(words, out, model, capsys):
     here = model.parent
