@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import resource
-from contextlib import contextmanager
+import subprocess
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -25,7 +28,7 @@ SOURCE = Path(gatel0rd.__file__).parent
 
 
 @contextmanager
-def full_disk():
+def limited_files(where):
     """No file may have more than 100 bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
@@ -33,6 +36,46 @@ def full_disk():
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def full_disk(where):
+    """Not a byte is left on the disk."""
+    filler = where / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+def mount(directory):
+    """Make a small disk of a directory; says whether that is permitted here."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "none", str(directory)]
+    return which("mount") is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+def may_mount():
+    with TemporaryDirectory() as directory:
+        done = mount(directory)
+        if done:
+            subprocess.run(["umount", directory], check=True)
+        return done
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A small disk, where one may be made; a directory otherwise."""
+    done = mount(tmp_path)
+    yield tmp_path
+    if done:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+FULL = {"File too large": limited_files} | ({"No space left on device": full_disk} if may_mount() else {})
+"""Ways in which a disk is full: the second needs the right to mount one."""
 
 
 def model():
@@ -63,13 +106,14 @@ WRITERS = {
 }
 
 
+@pytest.mark.parametrize("error", FULL)
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_full_disk_leaves_what_was_there(name, tmp_path):
-    path, write = tmp_path / name, WRITERS[name]
+def test_a_full_disk_leaves_what_was_there(name, error, disk):
+    path, write = disk / name, WRITERS[name]
     path.write_bytes(b"old")
-    with full_disk(), pytest.raises(WriteError, match=r"cannot be written: File too large"):
+    with FULL[error](disk), pytest.raises(WriteError, match=f"cannot be written: {error}"):
         write(path)
-    assert path.read_bytes() == b"old" and not list(tmp_path.glob(".*"))
+    assert path.read_bytes() == b"old" and not list(disk.glob(".*"))
     write(path)
     assert path.read_bytes() != b"old"
 
