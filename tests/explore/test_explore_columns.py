@@ -72,7 +72,7 @@ def test_the_command_names_a_model_with_more_columns_than_the_data(directory, mo
     with pytest.raises(SystemExit) as stop:
         main(["explore", "narrow", "wide", "short.csv", "--save", "none.html"])
     assert stop.value.code == 2
-    shown = capsys.readouterr().out.replace("\n", " ")
+    shown = capsys.readouterr().err.replace("\n", " ")
     assert "no column 'c' for the observations; it has a, b; model wide was trained on a, b, c, d" in shown
     assert not (directory / "none.html").exists()
 

@@ -236,7 +236,7 @@ def test_curves_of_seeds_that_share_no_point_are_drawn(tmp_path):
 def test_bad_words_get_an_answer(words, message, capsys):
     with pytest.raises(SystemExit):
         main(words)
-    assert message in capsys.readouterr().out
+    assert message in capsys.readouterr().err
 
 
 def test_an_agent_for_images_is_refused_elsewhere(trained):

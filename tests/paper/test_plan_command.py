@@ -45,7 +45,7 @@ def test_a_run_plans_and_is_filmed(run_directory, tmp_path, capsys, monkeypatch)
         (["billiard"], "there is nothing to plan in 'billiard'; there is rrc, shepherd, fetch, fetch-diverse"),
         (["rrc", "--model", "nowhere"], "give the directory of a finished run, or ground-truth"),
         (["rrc", "--episodes", "0"], "episodes is 0; expected at least 1"),
-        (["rrc", "--seed", "-1"], "seed is -1; expected 0 or more"),
+        (["rrc", "--seed", "-1"], "seed is -1; expected at least 0"),
         (["rrc", "--episodes", "2", "--filmed", "2"], "there is no episode 2; there are 2, counted from 0"),
         (["rrc", "--only", "1,3", "--filmed", "2"], "episode 2 is to be filmed; only 1, 3 will be planned"),
         (["rrc", "--only", "one"], "episodes are 'one'; expected numbers and ranges"),
@@ -57,7 +57,7 @@ def test_impossible_plans_are_one_line(words, message, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["plan", *words])
     assert stop.value.code == 2
-    assert message in capsys.readouterr().out.replace("\n", " ")
+    assert message in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_any_episode_of_the_true_world_is_filmed(tmp_path, monkeypatch):
@@ -85,4 +85,4 @@ def test_a_model_of_another_world_is_an_error(run_directory, capsys):
     other = {"rrc": "shepherd", "shepherd": "rrc"}[run_directory.parent.name]
     with pytest.raises(SystemExit):
         main(["plan", other, "--model", str(run_directory)])
-    assert f"is a model of {run_directory.parent.name}" in capsys.readouterr().out.replace("\n", " ")
+    assert f"is a model of {run_directory.parent.name}" in capsys.readouterr().err.replace("\n", " ")

@@ -160,5 +160,5 @@ def test_a_wrong_name_is_an_error_with_the_nearest(words, capsys, tmp_path, monk
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().err.split())
     assert "there is no zoo:rrc/gatelord; the nearest are zoo:rrc/gatel0rd" in said

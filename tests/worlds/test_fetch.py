@@ -383,7 +383,7 @@ def test_apex_from_the_command_line(tmp_path, monkeypatch, capsys):
     assert policy.act(np.zeros((3, FEATURES))).shape == (3, 4)
     with pytest.raises(SystemExit):
         main(["apex", "--episodes", "1"])
-    assert "episodes is 1; expected at least 2" in capsys.readouterr().out
+    assert "episodes is 1; expected at least 2" in capsys.readouterr().err
 
 
 def test_observed_is_what_the_environment_shows():

@@ -252,7 +252,7 @@ def test_its_data_is_made(corridor, tmp_path, capsys):
         assert f"the button is pressed in {data.labels['pressed'].any(axis=1).sum()} sequences" in shown
     with pytest.raises(SystemExit):
         main(["data", "make", "corridor/races"])
-    assert "corridor has no policy 'races'; it has strolls" in capsys.readouterr().out
+    assert "corridor has no policy 'races'; it has strolls" in capsys.readouterr().err
 
 
 def test_a_run_is_recorded_with_what_the_world_measures(runs):
