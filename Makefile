@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip install --quiet --constraint constraints.txt
+# most of the 27,000 files that --no-compile leaves alone are never imported
+PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 # what an install compiles or reads; Python files are used in place
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
 # two processes of one thread each: more threads than cores only wait for each other
