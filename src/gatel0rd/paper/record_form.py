@@ -25,8 +25,8 @@ def check_form(content: dict[str, Any]) -> None:
     if "curves" in content:  # the records of the zoo have none
         _check_curves(_part(content, "curves"), "frames" if content["kind"] == "agent" else "epoch")
     for name, values in _part(content, "final").items():
-        known = isinstance(values, dict) and all(value is None or is_number(value) for value in values.values())
-        _require(known, f"final.{name}", "names with numbers")
+        known = isinstance(values, dict) and all(map(_is_plain, values.values()))
+        _require(known, f"final.{name}", "names with numbers or texts")
     if content.get("measures") is not None:
         _check_measures(_part(content, "measures"))
     if "planning" in content:
@@ -36,6 +36,10 @@ def check_form(content: dict[str, Any]) -> None:
 def is_number(value: Any) -> bool:
     """Whether something is a finite number."""
     return isinstance(value, NUMBERS) and not isinstance(value, bool) and abs(value) < math.inf
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (str, bool)) or is_number(value)
 
 
 def _require(fits: bool, name: str, expected: str) -> None:

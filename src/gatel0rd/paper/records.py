@@ -66,7 +66,7 @@ class Record:
     def final(self, dataset: str, measure: str) -> float | None:
         """What was measured on a data set, or in an environment, after training."""
         value = self.content["final"].get(dataset, {}).get(measure)
-        return None if value is None else float(value)
+        return float(value) if isinstance(value, (int, float)) else None
 
     def curve(self, curve: Curve) -> tuple[list[int], list[float]] | None:
         """Epochs (of an agent: frames) and values where this was measured."""
@@ -142,20 +142,17 @@ def read_record(path: Path) -> Record:
 
     Every field of one that has this version's schema can be relied on.
     """
-    content = read_json(path)
     try:
-        record = Record(path, content)
+        record = Record(path, read_json(path))
         _ = record.group, record.seed
-        schema = content.get("schema", 1)
+        schema = record.content.get("schema", 1)
         if not isinstance(schema, int):
             raise TypeError(f"schema is {schema!r}")
         if schema == SCHEMA:
-            check_form(content)
-            if content["kind"] not in KINDS:
-                raise KeyError(f"kind {content['kind']!r}")
-            parse_run(content, path, KINDS[content["kind"]])
-    except FileError:
-        raise
+            check_form(record.content)
+            parse_run(record.content, path, KINDS[record.kind])
+    except FileError as error:
+        raise FileError(f"{path} is not a record: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise FileError(f"{path} is not a record ({error!r}); delete it and run again") from error
     return record
