@@ -8,8 +8,10 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from fuzz.driver import BrokenPromiseError, Target
 
 from gatel0rd.files import Arrays, FileError, checksum, load_arrays, read_header
 from gatel0rd.paper.agent_trials import plan_own_agent
@@ -35,6 +38,8 @@ from gatel0rd.worlds.robot_remote_control import RobotRemoteControlWorld
 
 TIMES = {"seconds", "wall_seconds", "commit", "commits", "sha256", "history", "minutes"}
 """What two runs of the same work may differ in: how long it took, and checksums over that."""
+LONGEST = 120.0
+"""Seconds that undisturbed work may take."""
 IN_USE = 3
 """Exit code of a process that refused to work because another one did."""
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
@@ -172,3 +177,44 @@ def without_times(content: Any) -> Any:
     if isinstance(content, dict):
         return {name: without_times(value) for name, value in content.items() if name not in TIMES}
     return [without_times(value) for value in content] if isinstance(content, list) else content
+
+
+class WorkTarget(Target):
+    """Work whose end is compared with that of undisturbed work."""
+
+    seconds = 900.0
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        self.expected: dict[str, dict[str, str]] = {}
+        self.takes: dict[str, float] = {}
+
+    def prepare(self, work: str) -> None:
+        """Do a piece of work undisturbed, once."""
+        if work in self.expected:
+            return
+        out = self.place / work
+        out.mkdir()
+        began = time.monotonic()
+        finish_work(work, out, self.place / f"{work}.log")
+        self.takes[work] = time.monotonic() - began
+        self.expected[work] = describe_directory(out)
+
+    def compare(self, work: str, place: Path) -> None:
+        """Finish what is in ``place/out``, and compare it."""
+        finish_work(work, place / "out", place / "log.txt")
+        found, expected = describe_directory(place / "out"), self.expected[work]
+        names = [name for name in found.keys() | expected if found.get(name) != expected.get(name)]
+        if names:
+            shutil.copytree(self.place / work, place / "expected")
+            raise BrokenPromiseError(f"{work} ended otherwise: {', '.join(sorted(names)[:5])}")
+
+
+def finish_work(work: str, out: Path, log: Path) -> None:
+    """Do what is left of a piece of work."""
+    process = start_work(work, out, log=log)
+    process.join(LONGEST)
+    if process.exitcode != 0:
+        process.kill()
+        process.join()
+        raise BrokenPromiseError(f"{work} does not end: {log.read_text()[-300:]}")
