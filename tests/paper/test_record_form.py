@@ -47,6 +47,8 @@ def test_all_records_of_this_repository_have_the_form():
         (("parameters",), None),
         (("wall_seconds",), "long"),
         (("share_of_paper",), [0.5]),
+        (("share_of_paper",), None),
+        (("run", "length_override"), 0),
         (("code",), 3),
         (("code", "commit"), 7),
         (("machine", "processor"), {}),

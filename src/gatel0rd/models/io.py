@@ -173,7 +173,7 @@ def _restore(file: Path, kind: str, build: Callable[[Any, Arrays], Network]) -> 
         network = build(config, arrays)
     except FileError:
         raise
-    except (ValueError, TypeError, RuntimeError, OverflowError, MemoryError) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, MemoryError) as error:
         raise FileError(f"{file} is damaged or of another version: {error}; make it again or restore it") from error
     load_weights(network, arrays, file)
     check_finite(arrays, file)

@@ -18,8 +18,9 @@ def check_form(content: dict[str, Any]) -> None:
     """Raise a :class:`FormError` if a record's measurements are not numbers in the places where they should be."""
     for name in ("parameters", "wall_seconds"):
         _require(is_number(content.get(name)), name, "a number")
-    share = content.get("share_of_paper")
+    share, length = content.get("share_of_paper", ""), content["run"].get("length_override")
     _require(share is None or is_number(share), "share_of_paper", "a number")
+    _require(length is None or (is_number(length) and length >= 1), "run.length_override", "at least 1")
     for part, name in (("code", "commit"), ("machine", "processor")):
         _require(isinstance(_part(content, part).get(name), str), f"{part}.{name}", "a text")
     if "curves" in content:  # the records of the zoo have none
