@@ -34,6 +34,7 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := set(options.targets) - set(TARGETS):
         parser.error(f"there is no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+
     torch.set_num_threads(2)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     found = 0

@@ -71,6 +71,7 @@ class Arguments(Target):
     def __init__(self, place: Path) -> None:
         super().__init__(place)
         os.environ["BROWSER"] = "true"  # a browser that does nothing
+        self.before = coordinator.run_all, signal.getsignal(signal.SIGINT)
         coordinator.run_all = lambda *args, **options: []  # type: ignore[assignment]  # processes would take seconds
         rows = "".join(f"{i // 20},{i % 20},{i % 7},{(i * 3) % 5}\n" for i in range(80))
         (place / "d.csv").write_text("episode,t,x,y\n" + rows)
@@ -78,6 +79,10 @@ class Arguments(Target):
         record = sorted((Path(__file__).parents[2] / "results" / "memory").glob("*/record.json"))[0]
         shutil.copytree(record.parent, place / "r")
         self.run_command(["fit", "d.csv", "--rounds", "1", "--sparsity", "0.1", "--out", "m"], place, "utf-8")
+
+    def close(self) -> None:
+        coordinator.run_all, handler = self.before
+        signal.signal(signal.SIGINT, handler)
 
     def attempt(self, rng: random.Random, place: Path) -> str:
         shutil.copytree(self.place, place, dirs_exist_ok=True)
