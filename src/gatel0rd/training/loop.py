@@ -8,11 +8,12 @@ that was never interrupted.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, Protocol
 
@@ -20,17 +21,19 @@ import numpy as np
 import torch
 from torch import nn
 
+from gatel0rd.config import check_numbers
 from gatel0rd.errors import FailedError
 from gatel0rd.files import (
     Arrays,
     FileError,
     explain_write_errors,
     load_arrays,
+    parse_json,
     save_arrays,
     write_all,
     write_atomically,
 )
-from gatel0rd.models.io import CHECKPOINT_FILE, load_weights, model_arrays
+from gatel0rd.models.io import CHECKPOINT_FILE, check_finite, load_weights, model_arrays
 from gatel0rd.training.adam import AdamState
 
 Metrics = dict[str, Any]
@@ -59,6 +62,11 @@ def ignore_metrics(metrics: Metrics) -> None:
 def derive_seed(seed: int, place: int) -> int:
     """One number from a seed and a place in time (-1 or later), so that neighbours share nothing."""
     return int(np.random.SeedSequence([seed, place + 1]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def hash_history(history: Sequence[Metrics]) -> hashlib._Hash:
+    """A checksum of metrics, which a checkpoint keeps: a changed number would get into the record unnoticed."""
+    return hashlib.sha256("".join(json.dumps(metrics) for metrics in history).encode())
 
 
 class KeepsOptimizer(Protocol):
@@ -155,6 +163,7 @@ class TrainingLoop(ABC):
         self.directory, self.identity, self.checkpoint_seconds = directory, identity, checkpoint_seconds
         self._module, self._optimizer = module, optimizer
         self.completed, self.history, self.seconds = 0, [], 0.0
+        self._digest = hash_history([])
         directory.mkdir(parents=True, exist_ok=True)
         if self.checkpoint_path.exists():
             self._restore()
@@ -206,6 +215,7 @@ class TrainingLoop(ABC):
             "completed": self.completed,
             "optimizer_steps": state.steps,
             "extras": extras,
+            "history": self._digest.hexdigest(),
         }
         arrays = {f"{part}.{name}": array for part, named in parts.items() for name, array in named.items()}
         save_arrays(self.checkpoint_path, arrays, kind="checkpoint", metadata=metadata)
@@ -216,8 +226,10 @@ class TrainingLoop(ABC):
         self.seconds = time.monotonic() - began
         metrics["seconds"] = round(self.seconds, 2)
         self.history.append(metrics)
+        line = json.dumps(metrics).encode()
+        self._digest.update(line)
         with explain_write_errors(self.metrics_path):
-            write_all(file, f"{json.dumps(metrics)}\n".encode())
+            write_all(file, line + b"\n")
 
     # ---- resuming ----
 
@@ -226,6 +238,14 @@ class TrainingLoop(ABC):
             arrays, metadata = load_arrays(self.checkpoint_path, kind="checkpoint")
         except FileError as error:
             raise FileError(f"{error}; or {self._start_over}") from error
+        try:
+            self._continue_from(arrays, metadata)
+        except FileError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+            raise FileError(f"{self.checkpoint_path} is damaged ({error!r}); {self._start_over}") from error
+
+    def _continue_from(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
         if metadata.get("format") != FORMAT:
             raise FileError(
                 f"{self.checkpoint_path} has format {metadata.get('format', 1)}, expected {FORMAT}: it was written by "
@@ -240,7 +260,16 @@ class TrainingLoop(ABC):
         for key, array in arrays.items():
             part, _, name = key.partition(".")
             parts[part][name] = array
+        check_numbers(least=0, completed=metadata["completed"], optimizer_steps=metadata["optimizer_steps"])
         history = self._read_history(metadata["completed"])
+        self._digest = hash_history(history)
+        if metadata.get("history") not in (None, self._digest.hexdigest()):  # earlier versions did not keep it
+            raise FileError(
+                f"{self.metrics_path} is damaged: it is not what was written when its checkpoint was; restore it from "
+                f"a backup, or {self._start_over}"
+            )
+        for part in ("model", "exp_avg", "exp_avg_sq"):
+            check_finite(parts[part], self.checkpoint_path)
         load_weights(self._module, parts["model"], self.checkpoint_path)
         exp_avg, exp_avg_sq = (
             {name: torch.from_numpy(array.copy()) for name, array in parts[moment].items()}
@@ -262,10 +291,10 @@ class TrainingLoop(ABC):
         history: list[Metrics] = []
         for number, line in zip(numbers, lines, strict=False):
             try:
-                metrics = json.loads(line)
+                metrics = parse_json(line.decode(), self.metrics_path)
             except ValueError:  # cut short, or not even text
                 break
-            if not isinstance(metrics, dict) or metrics.get(self.unit) != number or "seconds" not in metrics:
+            if metrics.get(self.unit) != number or not isinstance(metrics.get("seconds"), (int, float)):
                 break
             history.append(metrics)
         if len(history) < len(numbers):
