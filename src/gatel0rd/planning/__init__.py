@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gatel0rd.lazy import load_lazily
 
 if TYPE_CHECKING:
+    from gatel0rd.planning.audit import AuditedPlans, PlanAudit
     from gatel0rd.planning.environment import GymnasiumTask, control_environment
     from gatel0rd.planning.foresight import Foresight, LearnedForesight, TrueForesight
     from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ICEM",
+    "AuditedPlans",
     "ControlTask",
     "Episodes",
     "Foresight",
@@ -23,6 +25,7 @@ __all__ = [
     "ICEMConfig",
     "LearnedForesight",
     "Objective",
+    "PlanAudit",
     "TrueForesight",
     "colored_noise",
     "control",
@@ -34,6 +37,7 @@ __all__ = [
 __getattr__, __dir__ = load_lazily(
     __name__,
     {
+        "AuditedPlans": "audit",
         "ControlTask": "tasks",
         "ICEM": "icem",
         "Episodes": "mpc",
@@ -42,6 +46,7 @@ __getattr__, __dir__ = load_lazily(
         "ICEMConfig": "icem",
         "LearnedForesight": "foresight",
         "Objective": "icem",
+        "PlanAudit": "audit",
         "TrueForesight": "foresight",
         "colored_noise": "noise",
         "control": "mpc",
