@@ -70,8 +70,8 @@ def measure_cage_drift(model: WorldModel, *, sustained: bool, starts: int = 200)
     moved: list[Array] = []
     for number in np.unique(left):
         who, real = left == number, number + 2
-        part = [_tensor(array[: real + WALK, who]) for array in (seen, actions)]
-        cage = model.free_run(*part, real_steps=real).predictions[:, :, 2].numpy() / meadow.MEADOW_SCALE
+        inputs, moves = (_tensor(array[: real + WALK, who]) for array in (seen, actions))
+        cage = model.free_run(inputs, moves, int(real)).predictions[:, :, 2].numpy() / meadow.MEADOW_SCALE
         moved.append(cage[-1] - cage[real - 1])
     every = np.concatenate(moved)
     return float(every.mean()), float(every.std())
