@@ -139,8 +139,8 @@ def main() -> None:
         row = audit_model(
             world, model, episodes=given.episodes, seed=given.seed, horizon=given.horizon, right=given.right
         )
-        before: list[Any] = list(read_json(out)) if out.exists() else []
-        write_json(out, [*before, {"model": name, **row, "commit": code_commit()}])
+        before = read_json(out)["rows"] if out.exists() else []
+        write_json(out, {"rows": [*before, {"model": name, **row, "commit": code_commit()}]})
         print(name, {key: value for key, value in row.items() if key != "reached"}, flush=True)
 
 
