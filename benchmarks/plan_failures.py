@@ -22,7 +22,7 @@ from gatel0rd.models import WorldModel, load_model
 from gatel0rd.paper.planning import world_with_task
 from gatel0rd.paper.provenance import code_commit
 from gatel0rd.paper.records import wilson
-from gatel0rd.planning import LearnedForesight, PlanAudit, control
+from gatel0rd.planning import CorrectedForesight, Foresight, LearnedForesight, PlanAudit, control
 from gatel0rd.planning.mpc import Episodes
 from gatel0rd.worlds import World
 from gatel0rd.worlds.shepherd.outcomes import describe_ends, measure_plans
@@ -38,11 +38,26 @@ def average_weights(models: Sequence[WorldModel]) -> WorldModel:
     return models[0]
 
 
-def audit_model(world: World, model: WorldModel, *, episodes: int, seed: int, horizon: int | None) -> dict[str, Any]:
-    """Plan episodes, and say how they ended and what their plans promised, as plain data."""
+def audit_model(
+    world: World,
+    model: WorldModel,
+    *,
+    episodes: int,
+    seed: int,
+    horizon: int | None = None,
+    right: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Plan episodes, and say how they ended and what their plans promised, as plain data.
+
+    Args:
+        right: names of things that are predicted by the true world instead.
+    """
     task = world.make_task("text")
     config = task.search if horizon is None else replace(task.search, horizon=horizon)
-    foresight = LearnedForesight(model)
+    foresight: Foresight = LearnedForesight(model)
+    if right:
+        columns = [column for thing in world.things if thing.name in right for column in thing.columns]
+        foresight = CorrectedForesight(task, foresight, columns=columns)
     audit = PlanAudit(
         task,
         foresight,
@@ -65,6 +80,7 @@ def audit_model(world: World, model: WorldModel, *, episodes: int, seed: int, ho
         "episodes": episodes,
         "seed": seed,
         "horizon": config.horizon,
+        "right": list(right),
         "success": float(reached.mean()),
         "confidence": [float(low), float(high)],
         "reached": done.reached.tolist(),
@@ -109,6 +125,7 @@ def main() -> None:
     words.add_argument("--episodes", type=int, default=100)
     words.add_argument("--seed", type=int, default=0)
     words.add_argument("--horizon", type=int, help="Plan this many steps ahead instead of the task's own number.")
+    words.add_argument("--right", nargs="*", default=[], help="Things whose true future is given, as in cage.")
     words.add_argument("--name", help="What the record calls the models; by default the path.")
     words.add_argument("--out", type=Path, help="The record; results/plan-failures/WORLD.json by default.")
     given = words.parse_args()
@@ -119,10 +136,11 @@ def main() -> None:
     for group in groups:
         model = average_weights([load_model(path) for path in group])
         name = given.name or (f"mean of {len(group)}: " if given.average else "") + "/".join(group[-1].parts[-3:])
-        row = audit_model(world, model, episodes=given.episodes, seed=given.seed, horizon=given.horizon)
-        rows = read_json(out) if out.exists() else []
-        rows.append({"model": name, **row, "commit": code_commit()})
-        write_json(out, rows)
+        row = audit_model(
+            world, model, episodes=given.episodes, seed=given.seed, horizon=given.horizon, right=given.right
+        )
+        before = read_json(out)["rows"] if out.exists() else []
+        write_json(out, {"rows": [*before, {"model": name, **row, "commit": code_commit()}]})
         print(name, {key: value for key, value in row.items() if key != "reached"}, flush=True)
 
 

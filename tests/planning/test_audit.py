@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gatel0rd.planning import AuditedPlans, ICEMConfig, PlanAudit, TrueForesight, control
+from gatel0rd.planning import AuditedPlans, CorrectedForesight, ICEMConfig, PlanAudit, TrueForesight, control
 from gatel0rd.worlds.robot_remote_control.task import RemoteControl
 
 SEARCH = ICEMConfig(horizon=7, samples=12, elites=3)
@@ -89,3 +89,22 @@ def test_no_plan_is_an_error():
     task = RemoteControl()
     with pytest.raises(ValueError, match="no plan was watched"):
         PlanAudit(task, TrueForesight(task), episodes=1).plans()
+
+
+def test_a_model_is_corrected_in_the_chosen_columns_only():
+    task = RemoteControl()
+    foresight = CorrectedForesight(task, Drifting(task), columns=PARTS["robot"])
+    foresight.begin(task.reset(np.random.default_rng(2).spawn(3)))
+    sequences = np.random.default_rng(0).uniform(-1, 1, (3, 4, 6, 2))
+    np.testing.assert_array_equal(foresight.predict(sequences)[..., 2:], task.simulate(sequences)[..., 2:])
+    np.testing.assert_array_equal(foresight.predict(sequences)[..., :2], Drifting(task).predict(sequences)[..., :2])
+
+
+def test_plans_with_a_corrected_model_are_those_of_the_true_world_if_nothing_else_costs():
+    task = RemoteControl()
+    right, true = (
+        control(task, foresight, episodes=5, generator=np.random.default_rng(2), config=SEARCH)
+        for foresight in (CorrectedForesight(task, Drifting(task), columns=PARTS["robot"]), TrueForesight(task))
+    )
+    np.testing.assert_array_equal(right.observations, true.observations)
+    np.testing.assert_array_equal(right.reached, true.reached)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gatel0rd.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from gatel0rd.planning.audit import AuditedPlans, PlanAudit
+    from gatel0rd.planning.audit import AuditedPlans, CorrectedForesight, PlanAudit
     from gatel0rd.planning.environment import GymnasiumTask, control_environment
     from gatel0rd.planning.foresight import Foresight, LearnedForesight, TrueForesight
     from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
@@ -19,6 +19,7 @@ __all__ = [
     "ICEM",
     "AuditedPlans",
     "ControlTask",
+    "CorrectedForesight",
     "Episodes",
     "Foresight",
     "GymnasiumTask",
@@ -39,6 +40,7 @@ __getattr__, __dir__ = load_lazily(
     {
         "AuditedPlans": "audit",
         "ControlTask": "tasks",
+        "CorrectedForesight": "audit",
         "ICEM": "icem",
         "Episodes": "mpc",
         "Foresight": "foresight",

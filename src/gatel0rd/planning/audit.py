@@ -54,6 +54,49 @@ class AuditedPlans:
         }
 
 
+class CorrectedForesight:
+    """A model some columns of whose predictions are replaced by the truth, to find out which errors plans fail by.
+
+    Args:
+        task: the task that is controlled; it is asked to simulate the candidates.
+        foresight: the model.
+        columns: those of the observations that are right.
+
+    Example:
+        >>> import numpy as np
+        >>> import gatel0rd.worlds
+        >>> from gatel0rd import WorldModel, WorldModelConfig
+        >>> from gatel0rd.planning import CorrectedForesight, LearnedForesight
+        >>> task = gatel0rd.worlds.get("rrc").make_task()
+        >>> model = LearnedForesight(WorldModel(WorldModelConfig(observation_size=4, action_size=2)))
+        >>> foresight = CorrectedForesight(task, model, columns=(2, 3))
+        >>> foresight.begin(task.reset(np.random.default_rng(0).spawn(1)))
+        >>> actions = np.ones((1, 6, 5, 2))
+        >>> np.array_equal(foresight.predict(actions)[..., 2:], task.simulate(actions)[..., 2:])
+        True
+    """
+
+    def __init__(self, task: ControlTask, foresight: Foresight, *, columns: Sequence[int]) -> None:
+        self.task, self.foresight, self.columns = task, foresight, list(columns)
+
+    def begin(self, observations: Array) -> None:
+        self.foresight.begin(observations)
+
+    def ready(self) -> bool:
+        return self.foresight.ready()
+
+    def predict(self, sequences: Array) -> Array:
+        futures = np.array(self.foresight.predict(sequences), dtype=np.float64)
+        futures[..., self.columns] = self.task.simulate(sequences)[..., self.columns]
+        return futures
+
+    def advance(self, actions: Array, observations: Array) -> None:
+        self.foresight.advance(actions, observations)
+
+    def keep(self, rows: Rows) -> None:
+        self.foresight.keep(rows)
+
+
 class PlanAudit:
     """Looks at each plan of :func:`~gatel0rd.planning.control` before it is carried out; changes nothing.
 

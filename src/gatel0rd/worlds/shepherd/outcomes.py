@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gatel0rd.planning.mpc import Episodes
 from gatel0rd.planning.noise import Array
+from gatel0rd.planning.tasks import Flags
 from gatel0rd.worlds.shepherd import dynamics as shepherd
 from gatel0rd.worlds.shepherd.task import Herding
 
@@ -77,21 +78,22 @@ def measure_plans(predicted: Array, real: Array) -> Mapping[str, Array]:
     """
     steps = predicted.shape[1]
     cage, real_cage = (future[..., 2:4] / shepherd.MEADOW_SCALE for future in (predicted, real))
-    moving = (np.abs(np.diff(real_cage, axis=1)) > 0).any(axis=-1)  # [E, T-1]
+    moving: Flags = (np.diff(real_cage, axis=1) != 0).any(axis=2)  # [E, T-1]
     left = np.where(moving.any(axis=1), steps - 1 - moving[:, ::-1].argmax(axis=1), 0)
     drift = np.linalg.norm(cage[:, -1] - cage[np.arange(len(cage)), left], axis=-1)
     below, really_below = (_is_below_gate(future[..., 4:6]) for future in (predicted, real))
     both = below & really_below
-    apart = np.where(both, np.abs(predicted[..., 4] - real[..., 4]), 0.0).sum(axis=1)
+    apart: Array = np.where(both, np.abs(predicted[..., 4] - real[..., 4]), 0.0).sum(axis=1)
+    phantom: Array = np.asarray(below.any(axis=1) & ~really_below.any(axis=1), dtype=np.float64)
     return {
         "cage_drift": np.where(left < steps - 1, drift, np.nan),
         "sheep_error": np.where(both.any(axis=1), apart / np.maximum(both.sum(axis=1), 1), np.nan),
-        "phantom": (below.any(axis=1) & ~really_below.any(axis=1)).astype(np.float64),
+        "phantom": phantom,
     }
 
 
-def _is_below_gate(sheep: Array) -> NDArray[np.bool_]:
+def _is_below_gate(sheep: Array) -> Flags:
     """Whether an observed sheep is in the meadow; x tells it from the mask. Shape: [..., 2] -> [...]."""
     lowest, highest = (np.array(shepherd.SHEEP_X) - shepherd.SHEEP_SHIFT[0]) * 1.2
-    below: NDArray[np.bool_] = (sheep[..., 1] < -0.1) & (sheep[..., 0] > lowest) & (sheep[..., 0] < highest)
+    below: Flags = (sheep[..., 1] < -0.1) & (sheep[..., 0] > lowest) & (sheep[..., 0] < highest)
     return below
