@@ -107,7 +107,8 @@ def describe_training(place: Path) -> Any:
     state = trainer.stepper.read_optimizer()
     parts = {"first": state.exp_avg, "second": state.exp_avg_sq}
     moments = {f"{part}.{name}": tensor.numpy() for part, own in parts.items() for name, tensor in own.items()}
-    return trainer.completed, trainer.history, state.steps, describe_module(trainer.model), checksum(moments)
+    history = [{name: value for name, value in line.items() if name != "seconds"} for line in trainer.history]
+    return trainer.completed, history, state.steps, describe_module(trainer.model), checksum(moments)
 
 
 def describe_record(place: Path) -> Any:

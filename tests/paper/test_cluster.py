@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from processes import children
 
-from gatel0rd.files import write_atomically
+from gatel0rd.files import read_json, write_atomically
 from gatel0rd.paper.executors import base, ray, slurm
 from gatel0rd.paper.executors.base import Work
 from gatel0rd.paper.executors.config import ExecutorConfig
@@ -60,7 +60,7 @@ def lasting(record: dict) -> dict:
 
 
 def record_of(run, out):
-    return lasting(json.loads((out / run.directory_name / "record.json").read_text()))
+    return lasting(read_json(out / run.directory_name / "record.json"))
 
 
 @pytest.fixture(scope="module")
