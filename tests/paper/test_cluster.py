@@ -182,7 +182,7 @@ def test_a_job_that_is_killed_is_submitted_again(tmp_path, alone, monkeypatch):
     assert failures == [] and watch.ends == {0: None, 1: None}
     assert [index for index, _ in watch.retries] == killed
     assert [record_of(run, tmp_path) for run in runs] == alone
-    assert json.loads((tmp_path / "slurm" / "jobs.json").read_text()) == {}
+    assert read_json(tmp_path / "slurm" / "jobs.json") == {}
 
 
 @pytest.mark.cluster
