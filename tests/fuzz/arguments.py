@@ -9,6 +9,7 @@ import inspect
 import io
 import os
 import random
+import re
 import shutil
 import signal
 import threading
@@ -26,6 +27,8 @@ from gatel0rd.paper.executors import coordinator
 LONGEST = 2.0
 """Seconds after which a command is interrupted."""
 INTERRUPTED = 130
+IGNORED = re.compile(r"Exception ignored in.*?KeyboardInterrupt", re.DOTALL)
+"""What Python says of an interrupt in the middle of a callback, where no code of ours can take it."""
 ODD_TEXTS = (
     *("", " ", "-", "--", "-1", "[/red]", "[bold]", "λ→é", "\udc80", "a\x1b[31mb", "%s%n", "*", "?", "[", "**/*", "~"),
     *(".", "..", "nowhere", "nowhere/x", "d.csv", "d.csv/x", "m", "m/model.json", "/dev/null", "/dev/full", "x" * 300),
@@ -90,7 +93,7 @@ class Arguments(Target):
         encoding = rng.choice(["utf-8", "ascii", "latin-1"])
         (place / "words.txt").write_text(repr((encoding, words)))
         code, said, wrong = self.run_command(words, place, encoding)
-        if "Traceback" in said + wrong:
+        if "Traceback" in said + IGNORED.sub("", wrong):
             raise BrokenPromiseError(f"a traceback: {wrong[-300:]}")
         if code not in (0, 1, 2, INTERRUPTED):
             raise BrokenPromiseError(f"exit code {code}: {words}")
@@ -148,7 +151,8 @@ def draw_words(rng: random.Random) -> list[str]:
         needed = parameter.default is inspect.Parameter.empty
         if not needed and rng.random() < 0.7:
             continue
-        words += draw_option(rng, option, hints[option], needed, wild)
+        positional = any("positional" in repr(entry).lower() for entry in hints[option].__metadata__)
+        words += draw_option(rng, option, hints[option], positional, wild)
     if rng.random() < 0.1:
         words.insert(rng.randrange(len(words) + 1), rng.choice([*ODD_TEXTS, "--nothing", "--json", "--out"]))
     if name == "explore" and "--save" not in words and rng.random() < 0.9:

@@ -23,7 +23,7 @@ from safetensors.numpy import save
 from small_models import small_model
 
 from gatel0rd.config import to_json
-from gatel0rd.files import FileError, checksum, load_arrays, read_header, write_sealed_json
+from gatel0rd.files import FileError, checksum, load_arrays, read_header, read_json, write_sealed_json
 from gatel0rd.files import _seal as seal_arrays
 from gatel0rd.models import (
     ActorCritic,
@@ -39,6 +39,7 @@ from gatel0rd.models import (
 from gatel0rd.models.config import SequenceModelConfig, WorldModelConfig
 from gatel0rd.models.io import load_sequence_model, model_arrays, save_sequence_model
 from gatel0rd.models.sequence_model import SequenceModel
+from gatel0rd.paper import apex
 from gatel0rd.paper.execute import check_resumable, is_complete
 from gatel0rd.paper.plan import experiments
 from gatel0rd.paper.records import Record, load_records, read_record
@@ -51,6 +52,7 @@ from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.pilots import choose_transitions
 from gatel0rd.training import DataRecipe, Dataset, TrainConfig, Trainer
 from gatel0rd.worlds.data import generate
+from gatel0rd.worlds.fetch_pick_and_place.apex import LearnedPolicy
 from gatel0rd.worlds.parts import _file as part_file
 from gatel0rd.worlds.parts import _kept as read_part
 from gatel0rd.worlds.parts import _origin as part_origin
@@ -107,7 +109,8 @@ def describe_training(place: Path) -> Any:
     state = trainer.stepper.read_optimizer()
     parts = {"first": state.exp_avg, "second": state.exp_avg_sq}
     moments = {f"{part}.{name}": tensor.numpy() for part, own in parts.items() for name, tensor in own.items()}
-    return trainer.completed, trainer.history, state.steps, describe_module(trainer.model), checksum(moments)
+    history = [{name: value for name, value in line.items() if name != "seconds"} for line in trainer.history]
+    return trainer.completed, history, state.steps, describe_module(trainer.model), checksum(moments)
 
 
 def describe_record(place: Path) -> Any:
@@ -129,6 +132,14 @@ def exercise_record(record: Record) -> None:
     introduce(chosen, answers, [record])
     describe_origin([record])
     _ = record.scale, record.share, record.length
+
+
+def describe_comparison(place: Path) -> Any:
+    return repr(apex.section(place / "apex.json"))
+
+
+def describe_policy(place: Path) -> Any:
+    return describe_module(apex.load_policy(place / "policy.safetensors"))
 
 
 def describe_config(place: Path) -> Any:
@@ -161,6 +172,8 @@ SPECIMENS = {
     "part": Specimen(("00000.safetensors",), describe_part),
     "training": Specimen(("checkpoint.safetensors", "metrics.jsonl"), describe_training),
     **{f"record {number}": Specimen(("record.json",), describe_record) for number in range(len(RECORDS_OF_RUNS))},
+    "comparison": Specimen(("apex.json",), describe_comparison),
+    "policy": Specimen(("policy.safetensors",), describe_policy),
     "config": Specimen(("config.json",), describe_config),
     "pilots": Specimen(("pilots.json",), describe_pilots),
 }
@@ -188,6 +201,8 @@ def make_specimens(place: Path) -> None:
     make_trainer(place / "training").run()
     for number, path in enumerate(RECORDS_OF_RUNS):
         write_sealed_json(place / f"record {number}" / "record.json", read_record(path).content)
+    write_sealed_json(place / "comparison" / "apex.json", read_json(next(RESULTS.rglob("apex.json"))))
+    apex.save_policy(place / "policy" / "policy.safetensors", LearnedPolicy(torch.Generator().manual_seed(0)))
     record = read_record(RECORDS_OF_RUNS[0])
     write_sealed_json(
         place / "config" / "config.json", to_json(read_run(record.content, record.path, KINDS[record.kind]))

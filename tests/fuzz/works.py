@@ -36,7 +36,7 @@ from gatel0rd.worlds import registry
 from gatel0rd.worlds.data import obtain
 from gatel0rd.worlds.robot_remote_control import RobotRemoteControlWorld
 
-TIMES = {"seconds", "wall_seconds", "commit", "commits", "sha256", "history", "minutes"}
+TIMES = {"seconds", "wall_seconds", "commit", "commits", "sha256", "minutes"}
 """What two runs of the same work may differ in: how long it took, and checksums over that."""
 LONGEST = 120.0
 """Seconds that undisturbed work may take."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gatel0rd.planning.mpc import Episodes
-from gatel0rd.worlds.shepherd.outcomes import Outcome, describe_ends, measure_plans
+from gatel0rd.worlds.shepherd.outcomes import HerdingEnd, describe_ends, measure_plans
 from gatel0rd.worlds.shepherd.task import Herding
 
 
@@ -51,12 +51,12 @@ def never_let_go(state, step):
 @pytest.mark.parametrize(
     ("policy", "outcome"),
     [
-        (herd(0.0), Outcome.CAUGHT),
-        (herd(0.14), Outcome.CAUGHT),
-        (herd(0.2), Outcome.MISSED),
-        (herd(0.0, opens=False), Outcome.CLOSED),
-        (never_let_go, Outcome.CARRIED),
-        (herd(0.0, height=-0.9), Outcome.LATE),
+        (herd(0.0), HerdingEnd.CAUGHT),
+        (herd(0.14), HerdingEnd.CAUGHT),
+        (herd(0.2), HerdingEnd.MISSED),
+        (herd(0.0, opens=False), HerdingEnd.CLOSED),
+        (never_let_go, HerdingEnd.CARRIED),
+        (herd(0.0, height=-0.9), HerdingEnd.LATE),
     ],
 )
 def test_outcomes_of_written_episodes(policy, outcome):

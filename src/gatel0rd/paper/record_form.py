@@ -101,6 +101,6 @@ def _check_planning(planning: dict[str, Any]) -> None:
     for name in ("episodes", "success", "reached", "seconds", "commits"):
         values = planning.get(name)
         fits = isinstance(values, list) and len(values) == len(planning["epochs"])
-        if fits and name in ("episodes", "success", "seconds"):
-            fits = all(map(is_number, values))
+        counted = name in ("episodes", "success", "seconds")
+        fits = fits and (not counted or all(map(is_number, values or ())))
         _require(fits, f"planning.{name}", f"{len(planning['epochs'])} entries, one for each epoch")

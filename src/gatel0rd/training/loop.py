@@ -13,7 +13,7 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, ClassVar, Protocol
 
@@ -64,9 +64,12 @@ def derive_seed(seed: int, place: int) -> int:
     return int(np.random.SeedSequence([seed, place + 1]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def hash_history(history: Sequence[Metrics]) -> hashlib._Hash:
-    """A checksum of metrics, which a checkpoint keeps: a changed number would get into the record unnoticed."""
-    return hashlib.sha256("".join(json.dumps(metrics) for metrics in history).encode())
+def add_to_digest(digest: hashlib._Hash, metrics: Metrics) -> None:
+    """Let a checksum that checkpoints keep cover some metrics: a changed number would get into the record unnoticed.
+
+    How long it took is left out, so that a resumed training ends with the same bytes as one that never stopped.
+    """
+    digest.update(json.dumps({name: value for name, value in metrics.items() if name != "seconds"}).encode())
 
 
 class KeepsOptimizer(Protocol):
@@ -163,7 +166,7 @@ class TrainingLoop(ABC):
         self.directory, self.identity, self.checkpoint_seconds = directory, identity, checkpoint_seconds
         self._module, self._optimizer = module, optimizer
         self.completed, self.history, self.seconds = 0, [], 0.0
-        self._digest = hash_history([])
+        self._digest = hashlib.sha256()
         directory.mkdir(parents=True, exist_ok=True)
         if self.checkpoint_path.exists():
             self._restore()
@@ -226,10 +229,9 @@ class TrainingLoop(ABC):
         self.seconds = time.monotonic() - began
         metrics["seconds"] = round(self.seconds, 2)
         self.history.append(metrics)
-        line = json.dumps(metrics).encode()
-        self._digest.update(line)
+        add_to_digest(self._digest, metrics)
         with explain_write_errors(self.metrics_path):
-            write_all(file, line + b"\n")
+            write_all(file, f"{json.dumps(metrics)}\n".encode())
 
     # ---- resuming ----
 
@@ -262,14 +264,14 @@ class TrainingLoop(ABC):
             parts[part][name] = array
         check_numbers(least=0, completed=metadata["completed"], optimizer_steps=metadata["optimizer_steps"])
         history = self._read_history(metadata["completed"])
-        self._digest = hash_history(history)
+        for metrics in history:
+            add_to_digest(self._digest, metrics)
         if metadata.get("history") not in (None, self._digest.hexdigest()):  # earlier versions did not keep it
             raise FileError(
                 f"{self.metrics_path} is damaged: it is not what was written when its checkpoint was; restore it from "
                 f"a backup, or {self._start_over}"
             )
-        for part in ("model", "exp_avg", "exp_avg_sq"):
-            check_finite(parts[part], self.checkpoint_path)
+        self._check_parts(parts)
         load_weights(self._module, parts["model"], self.checkpoint_path)
         exp_avg, exp_avg_sq = (
             {name: torch.from_numpy(array.copy()) for name, array in parts[moment].items()}
@@ -281,6 +283,17 @@ class TrainingLoop(ABC):
         self.restore_extras(metadata["extras"], parts["extra"])
         # what was logged after the checkpoint happens again
         write_atomically(self.metrics_path, "".join(json.dumps(metrics) + "\n" for metrics in history))
+
+    def _check_parts(self, parts: dict[str, Arrays]) -> None:
+        """Numbers that are not finite, and moments of other parameters, are an error."""
+        for part in ("model", "exp_avg", "exp_avg_sq"):
+            check_finite(parts[part], self.checkpoint_path)
+        shapes = {name: tuple(parameter.shape) for name, parameter in self._module.named_parameters()}
+        other = parts["exp_avg"].keys() ^ parts["exp_avg_sq"].keys()
+        for part in ("exp_avg", "exp_avg_sq"):
+            other |= {name for name, array in parts[part].items() if array.shape != shapes.get(name)}
+        if other:
+            raise ValueError(f"the moments of {', '.join(sorted(other)[:4])} do not fit the weights")
 
     def _read_history(self, completed: int) -> list[Metrics]:
         """The metrics up to a checkpoint. Whatever follows may be cut short or damaged, it is not read."""

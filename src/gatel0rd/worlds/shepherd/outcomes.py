@@ -16,7 +16,7 @@ from gatel0rd.worlds.shepherd import dynamics as shepherd
 from gatel0rd.worlds.shepherd.task import Herding
 
 
-class Outcome(StrEnum):
+class HerdingEnd(StrEnum):
     """How an episode ended; the first that fits."""
 
     CAUGHT = "caught"
@@ -36,7 +36,7 @@ class Ends:
         offset: x of the cage minus x of the sheep at that step, NaN if never.
     """
 
-    outcomes: list[Outcome]
+    outcomes: list[HerdingEnd]
     opened: NDArray[np.int64]
     offset: Array
 
@@ -60,7 +60,7 @@ def describe_ends(task: Herding, episodes: Episodes, generators: Sequence[np.ran
     in_line = np.abs(offset[episodes.steps, number]) < task.cage_radius
     conditions = [episodes.reached >= 0, opened < 0, carried, ~in_line]
     index = np.select(conditions, range(len(conditions)), default=len(conditions))
-    kinds = list(Outcome)
+    kinds = list(HerdingEnd)
     return Ends(
         outcomes=[kinds[i] for i in index],
         opened=opened,
