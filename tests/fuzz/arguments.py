@@ -27,6 +27,8 @@ from gatel0rd.paper.executors import coordinator
 LONGEST = 2.0
 """Seconds after which a command is interrupted."""
 INTERRUPTED = 130
+WORKING = threading.Event()
+"""Set while a command is run, which alone may be interrupted."""
 IGNORED = re.compile(r"Exception ignored in.*?KeyboardInterrupt", re.DOTALL)
 """What Python says of an interrupt in the middle of a callback, where no code of ours can take it."""
 ODD_TEXTS = (
@@ -111,17 +113,20 @@ class Arguments(Target):
         code: Any = 0
         ended = False
         timer.start()
+        WORKING.set()
         try:
             with redirect_stdout(streams[0]), redirect_stderr(streams[1]), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 main(words)
                 ended = True
+                WORKING.clear()
         except SystemExit as stop:
             code = 0 if stop.code is None else stop.code
         except KeyboardInterrupt:
             if not ended:
                 raise BrokenPromiseError("an interrupt is not explained") from None
         finally:
+            WORKING.clear()
             timer.cancel()
             os.chdir(before)
         said, wrong = (stream.buffer.getvalue().decode(encoding, "replace") for stream in streams)  # type: ignore[attr-defined]
@@ -131,6 +136,8 @@ class Arguments(Target):
 def interrupt(number: int, frame: types.FrameType | None) -> None:
     """An interrupt, but not while a module is imported: this process would keep one half of it."""
     outer = frame
+    if not WORKING.is_set():  # it comes too late: what it was meant for has ended
+        return
     while outer is not None:
         if "importlib" in outer.f_code.co_filename:
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()

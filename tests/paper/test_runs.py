@@ -52,7 +52,7 @@ def test_one_writer_makes_the_records_of_both_kinds(tmp_path, monkeypatch):
         outcome = Outcome(
             parameters=7,
             seconds=1.23456,
-            curves={run.unit: [1]},
+            curves={"frames" if run.kind == "agent" else "epoch": [1]},
             final={"test": {"error": 0.12345678}},
             machine={"environments": "none"},
         )
