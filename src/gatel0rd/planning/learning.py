@@ -1,0 +1,448 @@
+"""From an environment to a planner that has learned it: collect, fit, plan, and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from gatel0rd.config import content_hash, to_json
+from gatel0rd.files import FileError, exclusive, load_arrays, read_json, save_arrays, write_json
+from gatel0rd.planning.diagnosis import Diagnosis, Neighbourhood, combine, diagnose
+from gatel0rd.planning.dynamics import (
+    Dynamics,
+    DynamicsConfig,
+    Forecaster,
+    StepCost,
+    describe_units,
+    find_units,
+    read_units,
+)
+from gatel0rd.planning.environment import time_limit
+from gatel0rd.planning.experience import ActionCoding, Episode, EpisodeKind, episode_path, load_episodes
+from gatel0rd.planning.icem import ICEMConfig
+from gatel0rd.planning.noise import Array
+from gatel0rd.training.loop import derive_seed
+
+DYNAMICS_FILE = "dynamics.safetensors"
+RECORD_FILE = "control.json"
+FORMAT = 1
+"""Of a directory; raised when the same files would mean something else."""
+VISITED = 20
+"""Plans of an episode whose observations are compared with the data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnConfig:
+    """How an environment is learned.
+
+    Attributes:
+        steps: budget of environment steps, the random ones included; test episodes come on top.
+        random_steps: steps with random actions at the beginning.
+        fit_every: planned episodes between fits.
+        tests: episodes at the end, planned without added noise.
+        exploration: noise that is added to planned actions, as a share of half their range.
+        random_exponent: β of the random actions' colored noise.
+        caution: weight of the models' disagreement (the standard deviation of their costs) in what is minimized.
+        search: iCEM.
+        dynamics: the model.
+        seed: of everything random.
+    """
+
+    steps: int = 6000
+    random_steps: int = 1000
+    fit_every: int = 1
+    tests: int = 10
+    exploration: float = 0.1
+    random_exponent: float = 1.0
+    caution: float = 0.0
+    search: ICEMConfig = field(
+        default_factory=lambda: ICEMConfig(horizon=25, samples=96, noise_exponent=2.0, initial_std=0.7)
+    )
+    dynamics: DynamicsConfig = field(default_factory=DynamicsConfig)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "random_steps", "fit_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+        if self.tests < 0:
+            raise ValueError(f"tests is {self.tests}; expected 0 or more")
+        if self.random_steps > self.steps:
+            raise ValueError(
+                f"random_steps is {self.random_steps} of {self.steps} steps in all; expected no more than those"
+            )
+        for name in ("exploration", "random_exponent", "caution"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected a finite number of at least 0")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far learning is.
+
+    Attributes:
+        doing: what happens now, in words.
+        steps: environment steps so far, without tests.
+        total: budget of steps.
+        part, parts: how far what happens now is.
+        last_return: of the last episode that ended; None before.
+    """
+
+    doing: str
+    steps: int
+    total: int
+    part: int
+    parts: int
+    last_return: float | None
+
+
+OnProgress = Callable[[Progress], None]
+OnFrame = Callable[[], None]
+
+
+def learn(
+    env: gymnasium.Env[Any, Any],
+    directory: Path | str,
+    config: LearnConfig | None = None,
+    *,
+    cost: StepCost | None = None,
+    on_progress: OnProgress = lambda progress: None,
+    on_episode: Callable[[int, Episode], None] = lambda number, episode: None,
+) -> dict[str, Any]:
+    """Learn to control an environment within a budget of steps; returns the record, which is also in the directory.
+
+    Random actions come first; then a recurrent world model is fitted, episodes are planned with iCEM from the memory it
+    carries, the model is fitted to them too, and so on. Called again with the same arguments it resumes, wherever it
+    was killed.
+
+    Args:
+        env: with a time limit; observations of any space that Gymnasium can flatten, actions from a bounded Box of one
+            dimension or from Discrete.
+        directory: keeps episodes, models and the record.
+        cost: of a step, (observations [..., O] after the actions, actions [..., A]) -> [...]; minus the reward if not
+            given. Discrete actions are one-hot vectors.
+        on_progress: told after each step and each update.
+        on_episode: told the number of each episode that is over, and shown it.
+
+    Example:
+        >>> import tempfile
+        >>> import gymnasium
+        >>> from gatel0rd.planning import DynamicsConfig, ICEMConfig, LearnConfig, learn
+        >>> tiny = LearnConfig(
+        ...     steps=60,
+        ...     random_steps=30,
+        ...     tests=1,
+        ...     search=ICEMConfig(horizon=5, samples=8, elites=2),
+        ...     dynamics=DynamicsConfig(window=10, first_updates=5, updates=5),
+        ... )
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     record = learn(gymnasium.make("Pendulum-v1", max_episode_steps=30), directory, tiny)
+        >>> [episode["kind"] for episode in record["episodes"]]
+        ['random', 'planned', 'test']
+    """
+    learner = Learner(env, Path(directory), config or LearnConfig(), cost=cost)
+    with exclusive(learner.directory):
+        learner.resume()
+        return learner.run(on_progress, on_episode)
+
+
+class Learner:
+    """The loop of :func:`learn`, and what it knows so far.
+
+    Attributes:
+        episodes: all so far, tests at the end.
+        dynamics: the model; None before the first fit.
+        fitted: how many episodes it was fitted to.
+    """
+
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], directory: Path, config: LearnConfig, *, cost: StepCost | None = None
+    ) -> None:
+        self.env, self.directory, self.config, self.cost = env, directory, config, cost
+        self.coding = ActionCoding(env.action_space)
+        if not env.observation_space.is_np_flattenable:
+            raise ValueError(f"the observation space is {env.observation_space}; expected one that can be flattened")
+        self.observation_size = int(spaces.flatdim(env.observation_space))
+        self.limit = time_limit(env)
+        self.episodes: list[Episode] = []
+        self.dynamics: Dynamics | None = None
+        self.fitted = 0
+        self.rounds = 0
+        self.terms: list[dict[str, float]] = []
+        self.fit_seconds: list[float] = []
+
+    # ---- what is on the disk ----
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for a directory to be one's own."""
+        return {
+            "format": FORMAT,
+            "environment": "" if self.env.spec is None else self.env.spec.id,
+            "limit": self.limit,
+            "observation_size": self.observation_size,
+            "actions": str(self.env.action_space),
+            "own_cost": self.cost is not None,
+            "settings": content_hash(self.config),
+        }
+
+    def resume(self) -> None:
+        """Continue with what the directory holds; one that belongs to other settings is an error."""
+        settings = self.directory / "settings.json"
+        if settings.exists():
+            found = read_json(settings)
+            if found != self.identity:
+                differing = ", ".join(sorted(name for name in self.identity if found.get(name) != self.identity[name]))
+                raise FileError(
+                    f"{self.directory} was learned with other settings ({differing}); use another directory, or delete "
+                    "this one to start over"
+                )
+        else:
+            write_json(settings, self.identity)
+        self.episodes = load_episodes(self.directory)
+        if (self.directory / DYNAMICS_FILE).exists():
+            arrays, kept = load_arrays(self.directory / DYNAMICS_FILE, kind="dynamics")
+            self.dynamics = Dynamics(
+                self.coding,
+                self.observation_size,
+                read_units(kept["units"]),
+                self.config.dynamics,
+                seed=self.config.seed,
+            )
+            self.dynamics.restore_arrays(arrays)
+            self.dynamics.ends = kept["ends"]
+            self.fitted, self.rounds = kept["fitted"], kept["rounds"]
+            self.terms, self.fit_seconds = kept["terms"], kept["seconds"]
+
+    def _save_dynamics(self) -> None:
+        assert self.dynamics is not None
+        kept = {
+            "units": describe_units(self.dynamics.units),
+            "ends": self.dynamics.ends,
+            "fitted": self.fitted,
+            "rounds": self.rounds,
+            "terms": self.terms,
+            "seconds": self.fit_seconds,
+        }
+        path = self.directory / DYNAMICS_FILE
+        save_arrays(path, self.dynamics.read_arrays(), kind="dynamics", metadata=kept)
+
+    # ---- the loop ----
+
+    @property
+    def learned_from(self) -> list[Episode]:
+        """All episodes but tests."""
+        return [episode for episode in self.episodes if episode.kind != "test"]
+
+    @property
+    def steps(self) -> int:
+        """Environment steps so far, without tests."""
+        return sum(episode.steps for episode in self.learned_from)
+
+    def run(self, on_progress: OnProgress, on_episode: Callable[[int, Episode], None]) -> dict[str, Any]:
+        """Collect, fit and plan until the budget is used up, then test."""
+        self.on_progress = on_progress
+        while (kind := self._next()) is not None:
+            if kind != "random" and self._fit_is_due():
+                self._fit()
+                continue
+            number = len(self.episodes)
+            episode = self.run_episode(number, kind)
+            episode.save(episode_path(self.directory, number))
+            self.episodes.append(episode)
+            on_episode(number, episode)
+            write_json(self.directory / RECORD_FILE, self.make_record())
+        record = self.make_record()
+        write_json(self.directory / RECORD_FILE, record)
+        return record
+
+    def _next(self) -> EpisodeKind | None:
+        if self.steps < self.config.random_steps:
+            return "random"
+        if self.steps < self.config.steps:
+            return "planned"
+        tests = len(self.episodes) - len(self.learned_from)
+        return "test" if tests < self.config.tests else None
+
+    def _fit_is_due(self) -> bool:
+        new = len(self.learned_from) - self.fitted
+        return self.dynamics is None or new >= self.config.fit_every or (new > 0 and self.steps >= self.config.steps)
+
+    def _fit(self) -> None:
+        first, episodes, began = self.dynamics is None, self.learned_from, time.monotonic()
+        if self.dynamics is None:
+            self.dynamics = Dynamics(
+                self.coding, self.observation_size, find_units(episodes), self.config.dynamics, seed=self.config.seed
+            )
+        terms = self.dynamics.fit(
+            episodes,
+            seed=derive_seed(self.config.seed, 2 * self.rounds),
+            first=first,
+            on_update=lambda done, total: self._tell("fitting", done, total),
+        )
+        self.terms.append(terms)
+        self.fit_seconds.append(round(time.monotonic() - began, 2))
+        self.fitted, self.rounds = len(episodes), self.rounds + 1
+        self._save_dynamics()
+
+    def run_episode(self, number: int, kind: EpisodeKind, on_frame: OnFrame = lambda: None) -> Episode:
+        """One episode; everything random in it follows from the seed and its number."""
+        began = time.monotonic()
+        reset_seed, *seeds = np.random.SeedSequence([self.config.seed, number]).spawn(3)
+        rng, search = map(np.random.default_rng, seeds)
+        seen = self._flat(self.env.reset(seed=int(reset_seed.generate_state(1)[0] >> 1))[0])
+        choose = self._random_policy(rng) if kind == "random" else _Plans(self, kind, seen, rng, search)
+        observations, actions, rewards, ended, terminated = [seen], [], [], False, False
+        on_frame()
+        while not ended:
+            action = choose(len(actions))
+            observation, reward, terminated, truncated, _ = self.env.step(self.coding.decode(action))
+            ended = bool(terminated or truncated)
+            observations.append(self._flat(observation))
+            actions.append(action)
+            rewards.append(float(reward))
+            if not np.isfinite(observations[-1]).all() or not np.isfinite(rewards[-1]):
+                raise ValueError(
+                    f"step {len(actions)} of episode {number} gave the observation {observations[-1]} and the reward "
+                    f"{rewards[-1]}; expected finite numbers"
+                )
+            if isinstance(choose, _Plans):
+                choose.advance(action, observations[-1])
+            on_frame()
+            self._tell(f"{kind} episode", len(actions), self.limit)
+        episode = Episode(
+            observations=np.array(observations),
+            actions=np.array(actions),
+            rewards=np.array(rewards),
+            terminated=bool(terminated),
+            kind=kind,
+            seconds=round(time.monotonic() - began, 3),
+        )
+        if isinstance(choose, _Plans):
+            episode.findings.update(choose.diagnose(episode))
+        return episode
+
+    def _random_policy(self, rng: np.random.Generator) -> Callable[[int], Array]:
+        actions = self.coding.draw(self.limit, self.config.random_exponent, rng)
+        return lambda step: actions[step]
+
+    def _flat(self, observation: Any) -> Array:
+        flat: Array = np.asarray(spaces.flatten(self.env.observation_space, observation), dtype=np.float64)
+        return flat
+
+    def real_costs(self, episode: Episode) -> Array:
+        """What each step cost. Shape: [T]."""
+        if self.cost is None:
+            return -episode.rewards
+        return np.asarray(self.cost(episode.observations[1:], episode.actions), dtype=np.float64)
+
+    def _tell(self, doing: str, part: int, parts: int) -> None:
+        under_way = part if doing in ("random episode", "planned episode") else 0
+        last = float(self.episodes[-1].rewards.sum()) if self.episodes else None
+        self.on_progress(Progress(doing, self.steps + under_way, self.config.steps, part, parts, last))
+
+    # ---- the record ----
+
+    def diagnose(self) -> Diagnosis | None:
+        """Of the last planned episodes, or of the tests once there are any; None before."""
+        for kind in ("test", "planned"):
+            found = [e.findings["diagnosis"] for e in self.episodes if e.kind == kind and "diagnosis" in e.findings]
+            if found:
+                return combine([Diagnosis(**one) for one in found[-10:]])
+        return None
+
+    def make_record(self) -> dict[str, Any]:
+        """Everything that happened, as plain data."""
+        episodes, steps = [], 0
+        for number, episode in enumerate(self.episodes):
+            steps += episode.steps if episode.kind != "test" else 0
+            diagnosis = episode.findings.get("diagnosis")
+            episodes.append(
+                {
+                    "number": number,
+                    "kind": episode.kind,
+                    "environment_steps": steps,
+                    "length": episode.steps,
+                    "return": float(episode.rewards.sum()),
+                    "cost": float(self.real_costs(episode).sum()),
+                    "terminated": episode.terminated,
+                    "last_observation": episode.observations[-1].tolist(),
+                    "seconds": episode.seconds,
+                    "diagnosis": None if diagnosis is None else Diagnosis(**diagnosis).describe(),
+                }
+            )
+        tests = [entry["return"] for entry in episodes if entry["kind"] == "test"]
+        diagnosis = self.diagnose()
+        return {
+            **self.identity,
+            "settings": to_json(self.config),
+            "seed": self.config.seed,
+            "environment_steps": steps,
+            "seconds": round(sum(e.seconds for e in self.episodes) + sum(self.fit_seconds), 2),
+            "fit_seconds": self.fit_seconds,
+            "fits": self.terms,
+            "test_return": float(np.mean(tests)) if tests else None,
+            "summary": None if diagnosis is None else diagnosis.describe(),
+            "diagnosis": None if diagnosis is None else diagnosis.to_json(),
+            "episodes": episodes,
+        }
+
+
+class _Plans:
+    """Chooses the actions of one episode by planning, and remembers what it expected."""
+
+    def __init__(
+        self, learner: Learner, kind: EpisodeKind, seen: Array, rng: np.random.Generator, search: np.random.Generator
+    ) -> None:
+        assert learner.dynamics is not None
+        self.learner, self.rng = learner, rng
+        self.exploration = learner.config.exploration if kind == "planned" else 0.0
+        self.planner = learner.coding.make_planner(learner.config.search, search)
+        self.forecaster = Forecaster(learner.dynamics, learner.cost)
+        self.forecaster.begin(seen)
+        self.plans: list[Array] = []
+        self.stds: list[float] = []
+        self.visited: list[Array] = []
+
+    def __call__(self, step: int) -> Array:
+        (action,) = self.planner.plan(self._objective)
+        futures = self.forecaster.predict(self.planner.planned)
+        self.plans.append(futures.costs[:, 0].mean(axis=0))
+        self.stds.append(float(futures.costs[:, 0].sum(axis=-1).std()))
+        self.visited.append(futures.observations[:, 0].mean(axis=0))
+        return self.learner.coding.disturb(action, self.exploration, self.rng) if self.exploration else action
+
+    def _objective(self, sequences: Array) -> Array:
+        totals = self.forecaster.predict(sequences[0]).costs.sum(axis=-1)  # [M, N]
+        result: Array = totals.mean(axis=0) + self.learner.config.caution * totals.std(axis=0)
+        return result[None]
+
+    def advance(self, action: Array, observation: Array) -> None:
+        self.forecaster.advance(action, observation)
+
+    def diagnose(self, episode: Episode) -> dict[str, Any]:
+        """Nothing for an episode that is too short to look ahead in."""
+        horizon, learner = self.learner.config.search.horizon, self.learner
+        if episode.steps <= horizon:
+            return {}
+        known = learner.learned_from[: learner.fitted]
+        data = np.concatenate([one.observations for one in known])
+        every = max(1, len(self.visited) // VISITED)
+        found = diagnose(
+            plans=np.array(self.plans),
+            plan_stds=np.array(self.stds),
+            visited=np.array(self.visited[::every]),
+            replayed=self.forecaster.replay(episode.actions, horizon).costs.mean(axis=0),
+            costs=learner.real_costs(episode),
+            neighbourhood=Neighbourhood(data, self.rng),
+            cost_std=float(np.concatenate([learner.real_costs(one) for one in known]).std()),
+            gates=self.forecaster.gates,
+        )
+        return {"diagnosis": found.to_json()}
