@@ -1,4 +1,4 @@
-"""Planning: iCEM, which sees nothing but costs, and model-predictive control with a learned memory."""
+"""Planning: iCEM, which sees nothing but costs, and model-predictive control with a learned memory, which may be learned on the way."""
 
 from __future__ import annotations
 
@@ -7,26 +7,37 @@ from typing import TYPE_CHECKING
 from gatel0rd.lazy import load_lazily
 
 if TYPE_CHECKING:
+    from gatel0rd.planning.categorical import CategoricalICEM
+    from gatel0rd.planning.diagnosis import Diagnosis
+    from gatel0rd.planning.dynamics import DynamicsConfig
     from gatel0rd.planning.environment import GymnasiumTask, control_environment
+    from gatel0rd.planning.experience import HideColumns
     from gatel0rd.planning.foresight import Foresight, LearnedForesight, TrueForesight
     from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
+    from gatel0rd.planning.learning import LearnConfig, learn
     from gatel0rd.planning.mpc import Episodes, control
     from gatel0rd.planning.noise import colored_noise
     from gatel0rd.planning.tasks import ControlTask
 
 __all__ = [
     "ICEM",
+    "CategoricalICEM",
     "ControlTask",
+    "Diagnosis",
+    "DynamicsConfig",
     "Episodes",
     "Foresight",
     "GymnasiumTask",
+    "HideColumns",
     "ICEMConfig",
+    "LearnConfig",
     "LearnedForesight",
     "Objective",
     "TrueForesight",
     "colored_noise",
     "control",
     "control_environment",
+    "learn",
     "plain_cem",
     "random_shooting",
 ]
@@ -35,6 +46,12 @@ __getattr__, __dir__ = load_lazily(
     __name__,
     {
         "ControlTask": "tasks",
+        "CategoricalICEM": "categorical",
+        "Diagnosis": "diagnosis",
+        "DynamicsConfig": "dynamics",
+        "HideColumns": "experience",
+        "LearnConfig": "learning",
+        "learn": "learning",
         "ICEM": "icem",
         "Episodes": "mpc",
         "Foresight": "foresight",

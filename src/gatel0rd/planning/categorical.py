@@ -70,4 +70,3 @@ class CategoricalICEM(ICEM):
             drawn.append((logits[episode] - np.log(-np.log(below))).argmax(axis=-1))
         fresh = np.eye(size)[np.stack(drawn)]
         return np.concatenate([fresh, *others], axis=1)
-

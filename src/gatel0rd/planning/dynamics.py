@@ -293,9 +293,7 @@ class Forecaster:
         states = []
         for number, model in enumerate(self.dynamics.models):
             with without_training(model):
-                before = (
-                    model.initial(self.observation[None], acted) if self.states is None else self.states[number]
-                )
+                before = model.initial(self.observation[None], acted) if self.states is None else self.states[number]
                 rollout = model.rollout(before, self.observation, acted)
             states.append(rollout.state)
             if rollout.gates is not None:

@@ -39,7 +39,9 @@ class HideColumns(gymnasium.ObservationWrapper[Any, Any, Any]):
         super().__init__(env)
         space = env.observation_space
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise ValueError(f"the observation space is {space}; columns can be hidden of a vector, a Box of shape (O,)")
+            raise ValueError(
+                f"the observation space is {space}; columns can be hidden of a vector, a Box of shape (O,)"
+            )
         size = space.shape[0]
         wrong = [column for column in columns if not -size <= column < size]
         if wrong:

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from gatel0rd.config import content_hash, to_json
 from gatel0rd.files import FileError, exclusive, load_arrays, read_json, save_arrays, write_json
@@ -104,7 +105,6 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
-OnFrame = Callable[[], None]
 
 
 def learn(
@@ -153,6 +153,38 @@ def learn(
         return learner.run(on_progress, on_episode)
 
 
+def film_episode(
+    env: gymnasium.Env[Any, Any],
+    directory: Path | str,
+    config: LearnConfig,
+    *,
+    cost: StepCost | None = None,
+    on_frame: Callable[[int], None] = lambda done: None,
+) -> list[NDArray[np.uint8]]:
+    """Pictures of the first test episode of what was learned in a directory, which is run once more.
+
+    Args:
+        env: as it was learned, made with ``render_mode="rgb_array"``.
+    """
+    learner = Learner(env, Path(directory), config, cost=cost)
+    learner.resume()
+    if learner.dynamics is None:
+        raise FileError(f"{directory} has no model yet; learn there first")
+    frames: list[NDArray[np.uint8]] = []
+
+    def draw() -> None:
+        picture: Any = env.render()
+        if not isinstance(picture, np.ndarray):
+            raise ValueError(
+                f"the environment gave no picture but {type(picture).__name__}; make it with render_mode='rgb_array'"
+            )
+        frames.append(picture.astype(np.uint8))
+        on_frame(len(frames))
+
+    learner.run_episode(len(learner.learned_from), "test", draw)
+    return frames
+
+
 class Learner:
     """The loop of :func:`learn`, and what it knows so far.
 
@@ -177,6 +209,7 @@ class Learner:
         self.rounds = 0
         self.terms: list[dict[str, float]] = []
         self.fit_seconds: list[float] = []
+        self.on_progress: OnProgress = lambda progress: None
 
     # ---- what is on the disk ----
 
@@ -292,7 +325,7 @@ class Learner:
         self.fitted, self.rounds = len(episodes), self.rounds + 1
         self._save_dynamics()
 
-    def run_episode(self, number: int, kind: EpisodeKind, on_frame: OnFrame = lambda: None) -> Episode:
+    def run_episode(self, number: int, kind: EpisodeKind, on_frame: Callable[[], None] = lambda: None) -> Episode:
         """One episode; everything random in it follows from the seed and its number."""
         began = time.monotonic()
         reset_seed, *seeds = np.random.SeedSequence([self.config.seed, number]).spawn(3)
