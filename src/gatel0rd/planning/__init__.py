@@ -1,4 +1,4 @@
-"""Planning: iCEM, which sees nothing but costs, and model-predictive control with a learned memory, which may be learned on the way."""
+"""Planning: iCEM, which sees nothing but costs, and control with a memory, learned before or on the way."""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ class Diagnosis:
             return f"plans are optimistic {by} beyond step {hopeful}{left}: collect planned episodes"
         if away is not None:
             return (
-                f"plans leave what was seen beyond step {away}, but what they promise holds: nothing is wrong as long as "
-                "the returns rise"
+                f"plans leave what was seen beyond step {away}, but what they promise holds: nothing is wrong as long "
+                "as the returns rise"
             )
         if self.open_rate is not None and self.open_rate > 0.5:
             return (

@@ -192,7 +192,7 @@ class Dynamics:
                     place=f"update {done + 1}",
                     learning_rate=config.learning_rate,
                 )
-                if progress >= 0.9:
+                if progress >= 0.9 or done + 1 == updates:
                     terms.append(last)
                 on_update(number * updates + done + 1, len(self.models) * updates)
             model.eval()

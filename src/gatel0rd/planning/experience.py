@@ -40,7 +40,7 @@ class HideColumns(gymnasium.ObservationWrapper[Any, Any, Any]):
         space = env.observation_space
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ValueError(
-                f"the observation space is {space}; columns can be hidden of a vector, a Box of shape (O,)"
+                f"the observation space is {space}; only columns of a vector, a Box of shape (O,), can be hidden"
             )
         size = space.shape[0]
         wrong = [column for column in columns if not -size <= column < size]
@@ -85,7 +85,7 @@ class ActionCoding:
     def decode(self, vector: Array) -> Any:
         """What the environment's ``step`` takes."""
         if isinstance(self.space, spaces.Discrete):
-            return self.space.start + int(vector.argmax())
+            return int(self.space.start) + int(vector.argmax())
         return vector.astype(self.space.dtype)
 
     def draw(self, steps: int, exponent: float, rng: np.random.Generator) -> Array:

@@ -43,7 +43,7 @@ def colored_noise(exponent: float, shape: tuple[int, ...], generator: np.random.
 
 @cache
 def marginal_std(exponent: float, steps: int) -> float:
-    """Standard deviation of a single number of :func:`colored_noise`, over all sequences: more than 1, as means vary."""
+    """Standard deviation of a single number of :func:`colored_noise`, over all sequences; above 1, as means vary."""
     if steps == 1:
         return 1.0
     power = np.square(_scales(exponent, steps)).sum(axis=0)
