@@ -152,7 +152,8 @@ class Episode:
     @staticmethod
     def load(path: Path) -> Episode:
         arrays, metadata = load_arrays(path, kind="episode")
-        return Episode(**arrays, **metadata)
+        parts: dict[str, Any] = {**arrays, **metadata}
+        return Episode(**parts)
 
 
 def load_episodes(directory: Path) -> list[Episode]:

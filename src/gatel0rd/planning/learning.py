@@ -332,7 +332,9 @@ class Learner:
         rng, search = map(np.random.default_rng, seeds)
         seen = self._flat(self.env.reset(seed=int(reset_seed.generate_state(1)[0] >> 1))[0])
         choose = self._random_policy(rng) if kind == "random" else _Plans(self, kind, seen, rng, search)
-        observations, actions, rewards, ended, terminated = [seen], [], [], False, False
+        observations, ended, terminated = [seen], False, False
+        actions: list[Array] = []
+        rewards: list[float] = []
         on_frame()
         while not ended:
             action = choose(len(actions))
