@@ -14,7 +14,7 @@ from gatel0rd.files import FileError
 from gatel0rd.planning import DynamicsConfig, HideColumns, ICEMConfig, LearnConfig, learn
 from gatel0rd.planning.diagnosis import Diagnosis, Neighbourhood, combine
 from gatel0rd.planning.dynamics import Dynamics, Forecaster, find_units, with_outcomes
-from gatel0rd.planning.experience import ActionCoding, Episode, load_episodes
+from gatel0rd.planning.experience import ActionCoding, RecordedEpisode, load_episodes
 
 LIMIT = 12
 
@@ -159,7 +159,7 @@ def test_a_given_cost_takes_the_place_of_the_reward(tmp_path):
 
 def episode(steps=7, seed=0, terminated=True):
     rng = np.random.default_rng(seed)
-    return Episode(
+    return RecordedEpisode(
         observations=rng.normal(size=(steps + 1, 3)),
         actions=rng.uniform(-1, 1, (steps, 1)),
         rewards=rng.normal(size=steps),
@@ -171,7 +171,7 @@ def episode(steps=7, seed=0, terminated=True):
 def test_an_episode_survives_the_disk(tmp_path):
     one = episode()
     one.save(tmp_path / "one.safetensors")
-    other = Episode.load(tmp_path / "one.safetensors")
+    other = RecordedEpisode.load(tmp_path / "one.safetensors")
     np.testing.assert_array_equal(one.observations, other.observations)
     assert (other.kind, other.terminated, other.steps) == ("random", True, 7)
 

@@ -11,7 +11,7 @@ from gatel0rd.cli.console import console, format_duration, print_lines, print_wr
 from gatel0rd.cli.options import FilmFile, HiddenSize, JsonFile, Seed, optional, parse_numbers
 
 if TYPE_CHECKING:
-    from gatel0rd.planning.experience import Episode
+    from gatel0rd.planning.experience import RecordedEpisode
     from gatel0rd.planning.learning import LearnConfig, Progress
 
 
@@ -116,7 +116,7 @@ def _make(environment: str, columns: list[int], **options: Any) -> Any:
     return HideColumns(env, columns) if columns else env
 
 
-def _print_episode(number: int, episode: Episode) -> None:
+def _print_episode(number: int, episode: RecordedEpisode) -> None:
     console.print(
         f"episode {number}, {episode.kind}: return {episode.rewards.sum():.4g} in {episode.steps} steps, "
         f"{format_duration(episode.seconds)}",

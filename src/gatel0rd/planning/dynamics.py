@@ -18,7 +18,7 @@ from gatel0rd.models.io import model_arrays
 from gatel0rd.models.world_model import Predict, WorldModel, without_training
 from gatel0rd.nn.cells import State
 from gatel0rd.nn.config import CellConfig, CellName
-from gatel0rd.planning.experience import ActionCoding, Episode
+from gatel0rd.planning.experience import ActionCoding, RecordedEpisode
 from gatel0rd.planning.noise import Array
 from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.loop import derive_seed
@@ -95,7 +95,7 @@ class Units(NamedTuple):
     change: float
 
 
-def find_units(episodes: Sequence[Episode]) -> Units:
+def find_units(episodes: Sequence[RecordedEpisode]) -> Units:
     """Units in which the changes of all columns, and the spread of outcomes, are equally large."""
     observations = np.concatenate([episode.observations for episode in episodes])
     changes = np.concatenate([np.diff(episode.observations, axis=0) for episode in episodes])
@@ -146,7 +146,7 @@ class Dynamics:
 
     def fit(
         self,
-        episodes: Sequence[Episode],
+        episodes: Sequence[RecordedEpisode],
         *,
         seed: int,
         first: bool,
@@ -198,7 +198,7 @@ class Dynamics:
             model.eval()
         return {name: float(np.mean([entry[name] for entry in terms])) for name in terms[0]}
 
-    def _rows(self, episodes: Sequence[Episode]) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
+    def _rows(self, episodes: Sequence[RecordedEpisode]) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
         """All rows with outcomes, actions, and how many steps are left after each row in its episode."""
         rows, acted, left = [], [], []
         for episode in episodes:
@@ -244,7 +244,7 @@ class Dynamics:
             model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()})
 
 
-def with_outcomes(episode: Episode) -> Array:
+def with_outcomes(episode: RecordedEpisode) -> Array:
     """Observations, and what led to each: the reward, and whether it was the end. Shape: [T + 1, O + 2]."""
     outcomes = np.zeros((episode.steps + 1, OUTCOMES))
     outcomes[1:, 0] = episode.rewards

@@ -114,7 +114,7 @@ class ActionCoding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Episode:
+class RecordedEpisode:
     """One episode.
 
     Attributes:
@@ -150,17 +150,17 @@ class Episode:
         save_arrays(path, arrays, kind="episode", metadata=metadata)
 
     @staticmethod
-    def load(path: Path) -> Episode:
+    def load(path: Path) -> RecordedEpisode:
         arrays, metadata = load_arrays(path, kind="episode")
         parts: dict[str, Any] = {**arrays, **metadata}
-        return Episode(**parts)
+        return RecordedEpisode(**parts)
 
 
-def load_episodes(directory: Path) -> list[Episode]:
+def load_episodes(directory: Path) -> list[RecordedEpisode]:
     """All episodes of a directory, in order, up to the first that is missing."""
-    episodes: list[Episode] = []
+    episodes: list[RecordedEpisode] = []
     while (path := episode_path(directory, len(episodes))).exists():
-        episodes.append(Episode.load(path))
+        episodes.append(RecordedEpisode.load(path))
     return episodes
 
 

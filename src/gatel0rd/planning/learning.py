@@ -26,7 +26,7 @@ from gatel0rd.planning.dynamics import (
     read_units,
 )
 from gatel0rd.planning.environment import time_limit
-from gatel0rd.planning.experience import ActionCoding, Episode, EpisodeKind, episode_path, load_episodes
+from gatel0rd.planning.experience import ActionCoding, EpisodeKind, RecordedEpisode, episode_path, load_episodes
 from gatel0rd.planning.icem import ICEMConfig
 from gatel0rd.planning.noise import Array
 from gatel0rd.training.loop import derive_seed
@@ -114,7 +114,7 @@ def learn(
     *,
     cost: StepCost | None = None,
     on_progress: OnProgress = lambda progress: None,
-    on_episode: Callable[[int, Episode], None] = lambda number, episode: None,
+    on_episode: Callable[[int, RecordedEpisode], None] = lambda number, episode: None,
 ) -> dict[str, Any]:
     """Learn to control an environment within a budget of steps; returns the record, which is also in the directory.
 
@@ -147,7 +147,7 @@ def learn(
         >>> [episode["kind"] for episode in record["episodes"]]
         ['random', 'planned', 'test']
     """
-    learner = Learner(env, Path(directory), config or LearnConfig(), cost=cost)
+    learner = ControlLearner(env, Path(directory), config or LearnConfig(), cost=cost)
     with exclusive(learner.directory):
         learner.resume()
         return learner.run(on_progress, on_episode)
@@ -166,7 +166,7 @@ def film_episode(
     Args:
         env: as it was learned, made with ``render_mode="rgb_array"``.
     """
-    learner = Learner(env, Path(directory), config, cost=cost)
+    learner = ControlLearner(env, Path(directory), config, cost=cost)
     learner.resume()
     if learner.dynamics is None:
         raise FileError(f"{directory} has no model yet; learn there first")
@@ -185,7 +185,7 @@ def film_episode(
     return frames
 
 
-class Learner:
+class ControlLearner:
     """The loop of :func:`learn`, and what it knows so far.
 
     Attributes:
@@ -203,7 +203,7 @@ class Learner:
             raise ValueError(f"the observation space is {env.observation_space}; expected one that can be flattened")
         self.observation_size = int(spaces.flatdim(env.observation_space))
         self.limit = time_limit(env)
-        self.episodes: list[Episode] = []
+        self.episodes: list[RecordedEpisode] = []
         self.dynamics: Dynamics | None = None
         self.fitted = 0
         self.rounds = 0
@@ -270,7 +270,7 @@ class Learner:
     # ---- the loop ----
 
     @property
-    def learned_from(self) -> list[Episode]:
+    def learned_from(self) -> list[RecordedEpisode]:
         """All episodes but tests."""
         return [episode for episode in self.episodes if episode.kind != "test"]
 
@@ -279,7 +279,7 @@ class Learner:
         """Environment steps so far, without tests."""
         return sum(episode.steps for episode in self.learned_from)
 
-    def run(self, on_progress: OnProgress, on_episode: Callable[[int, Episode], None]) -> dict[str, Any]:
+    def run(self, on_progress: OnProgress, on_episode: Callable[[int, RecordedEpisode], None]) -> dict[str, Any]:
         """Collect, fit and plan until the budget is used up, then test."""
         self.on_progress = on_progress
         while (kind := self._next()) is not None:
@@ -325,7 +325,9 @@ class Learner:
         self.fitted, self.rounds = len(episodes), self.rounds + 1
         self._save_dynamics()
 
-    def run_episode(self, number: int, kind: EpisodeKind, on_frame: Callable[[], None] = lambda: None) -> Episode:
+    def run_episode(
+        self, number: int, kind: EpisodeKind, on_frame: Callable[[], None] = lambda: None
+    ) -> RecordedEpisode:
         """One episode; everything random in it follows from the seed and its number."""
         began = time.monotonic()
         reset_seed, *seeds = np.random.SeedSequence([self.config.seed, number]).spawn(3)
@@ -352,7 +354,7 @@ class Learner:
                 choose.advance(action, observations[-1])
             on_frame()
             self._tell(f"{kind} episode", len(actions), self.limit)
-        episode = Episode(
+        episode = RecordedEpisode(
             observations=np.array(observations),
             actions=np.array(actions),
             rewards=np.array(rewards),
@@ -372,7 +374,7 @@ class Learner:
         flat: Array = np.asarray(spaces.flatten(self.env.observation_space, observation), dtype=np.float64)
         return flat
 
-    def real_costs(self, episode: Episode) -> Array:
+    def real_costs(self, episode: RecordedEpisode) -> Array:
         """What each step cost. Shape: [T]."""
         if self.cost is None:
             return -episode.rewards
@@ -434,7 +436,12 @@ class _Plans:
     """Chooses the actions of one episode by planning, and remembers what it expected."""
 
     def __init__(
-        self, learner: Learner, kind: EpisodeKind, seen: Array, rng: np.random.Generator, search: np.random.Generator
+        self,
+        learner: ControlLearner,
+        kind: EpisodeKind,
+        seen: Array,
+        rng: np.random.Generator,
+        search: np.random.Generator,
     ) -> None:
         assert learner.dynamics is not None
         self.learner, self.rng = learner, rng
@@ -462,7 +469,7 @@ class _Plans:
     def advance(self, action: Array, observation: Array) -> None:
         self.forecaster.advance(action, observation)
 
-    def diagnose(self, episode: Episode) -> dict[str, Any]:
+    def diagnose(self, episode: RecordedEpisode) -> dict[str, Any]:
         """Nothing for an episode that is too short to look ahead in."""
         horizon, learner = self.learner.config.search.horizon, self.learner
         if episode.steps <= horizon:
