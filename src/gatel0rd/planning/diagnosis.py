@@ -35,6 +35,13 @@ class Diagnosis:
         cost_std: standard deviation of the real costs.
         open_rate: share of open gates; None for cells without gates.
         disagreement: mean standard deviation of the models' costs of the plans, summed over the horizon; 0 for one.
+
+    Example:
+        >>> from gatel0rd.planning import Diagnosis
+        >>> flat = {"planned": [1.0] * 4, "replayed": [1.0] * 4, "error": [0.0] * 4, "away": [0.0] * 4}
+        >>> found = Diagnosis(**flat, real=[1.0, 1.0, 3.0, 3.0], cost_std=1.0, open_rate=0.1, disagreement=0.0)
+        >>> found.describe()
+        'plans are optimistic by 3.0x beyond step 2: collect planned episodes'
     """
 
     planned: list[float]

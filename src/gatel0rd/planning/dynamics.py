@@ -55,6 +55,11 @@ class DynamicsConfig:
         first_updates, updates: gradient steps of the first fit, and of each later one.
         sampling_minimum: probability of real inputs after the warm-up, once the model runs free.
         sparsity: weight of open gates, in units of the variance of what is predicted.
+
+    Example:
+        >>> from gatel0rd.planning import DynamicsConfig
+        >>> DynamicsConfig(cell="gru", models=3).models
+        3
     """
 
     cell: CellName = "gatel0rd"

@@ -54,6 +54,11 @@ class LearnConfig:
         search: iCEM.
         dynamics: the model.
         seed: of everything random.
+
+    Example:
+        >>> from gatel0rd.planning import LearnConfig
+        >>> LearnConfig(steps=2000).search.horizon
+        25
     """
 
     steps: int = 6000
