@@ -48,7 +48,7 @@ def control(
 ) -> None:
     """Learn to control an environment by planning with a memory.
 
-    Random actions, then planned ones teach a recurrent world model, which iCEM plans with. The same command resumes.
+    A world model learns from random, then planned actions; the same call resumes.
     """
     from gatel0rd.files import check_writable, write_json
     from gatel0rd.paper.films import check_film
