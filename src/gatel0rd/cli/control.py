@@ -27,17 +27,17 @@ def control(
         arg(help="The memory of the learned model; with none it has no memory."),
     ] = "gatel0rd",
     steps: Annotated[int, arg(metavar="N", help="Budget of environment steps, without the test episodes.")] = 6000,
-    random_steps: Annotated[int, arg(metavar="N", help="Number of these steps with random actions.")] = 1000,
+    random_steps: Annotated[int, arg(metavar="N", help="Number of these steps with random actions.")] = 800,
     models: Annotated[int, arg(metavar="N", help="Number of models that vote, with different seeds.")] = 1,
     caution: Annotated[
         float, arg(metavar="W", help="Weight of the models' disagreement about a plan in its cost.")
     ] = 0.0,
-    horizon: Annotated[int, arg(metavar="N", help="Number of steps to plan ahead.")] = 25,
+    horizon: Annotated[int, arg(metavar="N", help="Number of steps to plan ahead.")] = 20,
     hidden_size: HiddenSize = 16,
     sparsity: Annotated[
         float, arg(metavar="L", help="Weight of open gates, relative to what is predicted, for GateL0RD.")
-    ] = 0.001,
-    updates: Annotated[int, arg(metavar="N", help="Gradient steps after each planned episode.")] = 600,
+    ] = 0.0001,
+    updates: Annotated[int, arg(metavar="N", help="Gradient steps after each planned episode.")] = 800,
     tests: Annotated[int, arg(metavar="N", help="Number of test episodes at the end.")] = 10,
     seed: Seed = 0,
     out: Annotated[
@@ -75,7 +75,6 @@ def control(
             models=models,
             sparsity=sparsity,
             updates=updates,
-            window=max(default.dynamics.window, horizon + default.dynamics.warm_up),
         ),
     )
     hidden = "" if hide is None else "-without-" + "-".join(map(str, columns))

@@ -125,12 +125,15 @@ def rollout_program(
     return build.finish([prediction, latents, step.gates], step.state)
 
 
-def training_program(model: WorldModel, *, teacher_forcing: bool, penalty: str) -> Program | None:
+def training_program(
+    model: WorldModel, *, teacher_forcing: bool, penalty: str, weighted: bool = False
+) -> Program | None:
     """The closed loop with noise, sampling mask and loss inside.
 
     Slots: squared error, penalty, open gates (unless that is the penalty).
 
-    Sequences: actions and observations, [T + 1, N, ·].
+    Sequences: actions and observations, [T + 1, N, ·]; with ``weighted`` also what errors are multiplied by before they
+    are squared, [T + 1, N, 1].
     """
     build, core = WorldProgramBuilder(model, real=True), model.core
     assert build.observations is not None
@@ -142,6 +145,8 @@ def training_program(model: WorldModel, *, teacher_forcing: bool, penalty: str) 
     if result is None:
         return None
     step, prediction = result
+    if weighted:  # w·p + (1 - w)·target differs from the target by w·(p - target)
+        prediction = build.blend(build.read(build.sequence(1)), prediction, target)
     build.loss("squared_error", prediction, target)
     if step.gates is not None:
         if penalty not in PENALTY_OPS:

@@ -12,6 +12,8 @@ from gatel0rd.planning.noise import Array
 
 TOLERANCE = 0.5
 """Errors and gaps above this share of the standard deviation of real costs count."""
+LEAST_SPREAD = 0.1
+"""Standard deviation that costs are taken to have at least, as a share of their mean: constant ones have none."""
 SEEN = 0.99
 """Quantile of the distances between neighbours in the data, beyond which a plan has left it."""
 AWAY = 0.3
@@ -58,7 +60,8 @@ class Diagnosis:
 
     def describe(self) -> str:
         """One sentence: what is wrong first, and what to do."""
-        limit = TOLERANCE * max(self.cost_std, 1e-9)
+        spread = max(self.cost_std, LEAST_SPREAD * float(np.mean(np.abs(self.real))), 1e-9)
+        limit = TOLERANCE * spread
         gap = np.array(self.real) - np.array(self.planned)
         wrong, hopeful = _first(np.array(self.error) > limit), _first(gap > limit)
         away = _first(np.array(self.away) > AWAY)

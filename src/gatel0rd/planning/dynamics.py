@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,29 +13,27 @@ from torch import Tensor
 
 from gatel0rd.files import Arrays
 from gatel0rd.models.config import OutcomeModelConfig
-from gatel0rd.models.fitted import Scaling
 from gatel0rd.models.io import model_arrays
 from gatel0rd.models.world_model import Predict, WorldModel, without_training
 from gatel0rd.nn.cells import State
 from gatel0rd.nn.config import CellConfig, CellName
 from gatel0rd.planning.experience import ActionCoding, RecordedEpisode
 from gatel0rd.planning.noise import Array
+from gatel0rd.planning.units import CLOSENESS, END, OUTCOMES, REWARD, Units
 from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.loop import derive_seed
 from gatel0rd.training.steps import SequenceBatch, make_stepper, train_on_batches
 from gatel0rd.training.windows import window_view
 
-OUTCOMES = 2
-"""Columns after those of the observation: the reward, and whether the episode ended."""
-SLOWEST = 4.0
-"""A column's unit is at most this many times smaller or larger than its standard deviation."""
-RARE = 0.1
-"""Least standard deviation that the column of terminations is scaled by."""
-DOUBT = 0.1
+DOUBT = 0.02
 """Probability of an end that is taken for none, so that small errors do not add up over a horizon."""
-WARM_UP = 0.05
-COOL_DOWN = 0.3
-"""Shares of a fit in which the learning rate rises, and falls."""
+WARM_UP, COOL_DOWN = 100, 0.7
+"""Updates over which the learning rate rises, and the share of a fit in which it falls."""
+FORCED, FREE = 0.4, 0.7
+"""Shares of the first fit before which all inputs are real, and after which most are the model's own."""
+BLIND, BLIND_WEIGHT, DISCOUNT = 2, 0.01, 0.95
+"""Steps at the beginning of a window, of which no memory can know what is hidden, and what their errors count; and what
+errors count less with each later step: there they are large whatever the model does, and would drown all others."""
 
 StepCost = Callable[[Array, Array], Array]
 """Cost of a step: (observations [..., O] after the actions, actions [..., A]) -> [...]."""
@@ -67,14 +65,14 @@ class DynamicsConfig:
     features: int = 32
     transitions: int = 1
     models: int = 1
-    warm_up: int = 5
-    window: int = 30
-    first_updates: int = 2000
-    updates: int = 600
+    warm_up: int = 3
+    window: int = 20
+    first_updates: int = 3000
+    updates: int = 800
     batch_size: int = 64
     learning_rate: float = 0.003
-    sampling_minimum: float = 0.1
-    sparsity: float = 0.001
+    sampling_minimum: float = 0.3
+    sparsity: float = 0.0001
 
     def __post_init__(self) -> None:
         for name in ("hidden_size", "features", "models", "warm_up", "first_updates", "updates", "batch_size"):
@@ -93,29 +91,16 @@ class DynamicsConfig:
             raise ValueError(f"transitions is {self.transitions}; expected 0 or more")
 
 
-class Units(NamedTuple):
-    """How columns are scaled: observations and outcomes together, and the size of a typical change."""
-
-    columns: Scaling
-    change: float
+def sampling_probability(progress: float, minimum: float) -> float:
+    """How often a real input is fed in, by the share of a fit that is over."""
+    return min(1.0, max(minimum, 1 - (1 - minimum) * (progress - FORCED) / (FREE - FORCED)))
 
 
-def find_units(episodes: Sequence[RecordedEpisode]) -> Units:
-    """Units in which the changes of all columns, and the spread of outcomes, are equally large."""
-    observations = np.concatenate([episode.observations for episode in episodes])
-    changes = np.concatenate([np.diff(episode.observations, axis=0) for episode in episodes])
-    rewards = np.concatenate([episode.rewards for episode in episodes])
-    std = observations.std(axis=0)
-    std = np.where(std > 0, std, 1.0)
-    relative = changes.std(axis=0) / std
-    moving = relative > 0
-    change = float(np.sqrt(np.square(relative[moving]).mean())) if moving.any() else 0.1
-    scale = std * np.clip(np.where(moving, relative, change) / change, 1 / SLOWEST, SLOWEST)
-    ended = np.array([episode.terminated for episode in episodes]).mean() / np.mean([e.steps for e in episodes])
-    rare = max(RARE, float(np.sqrt(ended * (1 - ended))))
-    outcome_scale = np.array([rewards.std() if rewards.std() > 0 else 1.0, rare]) / change
-    offset = [*observations.mean(axis=0).tolist(), float(rewards.mean()), 0.0]
-    return Units(Scaling(tuple(offset), (*scale.tolist(), *outcome_scale.tolist())), change)
+def error_weights(steps: int) -> Tensor:
+    """What squared errors count, by the step of a window."""
+    weights = DISCOUNT ** torch.arange(steps, dtype=torch.float32)
+    weights[:BLIND] = BLIND_WEIGHT
+    return weights
 
 
 class Dynamics:
@@ -134,7 +119,7 @@ class Dynamics:
         described = OutcomeModelConfig(
             observation_size=observation_size + OUTCOMES,
             action_size=coding.size,
-            cell=CellConfig(name=config.cell, hidden_size=config.hidden_size),
+            cell=CellConfig(name=config.cell, hidden_size=config.hidden_size, net_layers=2, noise_std=0.0),
             feature_size=config.features,
             pre_layers=2,
             init_layers=0,
@@ -180,24 +165,22 @@ class Dynamics:
                 sparsity_weight=config.sparsity * price,
             )
             views = (window_view(values, longest) for values in (rows, acted))
-            stepper = make_stepper(model, train, *views, seed=own, in_place=True)
+            stepper = make_stepper(model, train, *views, seed=own, in_place=True, step_weights=error_weights(longest))
             rng, generator = np.random.default_rng(own), torch.Generator().manual_seed(own)
             model.train()
             for done, batch in enumerate(self._batches(left, longest, updates, rng)):
-                progress = done / updates
-                stepper.learning_rate = config.learning_rate * min(
-                    1.0, (progress + 1 / updates) / WARM_UP, (1 - progress) / COOL_DOWN
-                )
+                progress = done / updates if first else (1 + done / updates) / 2  # a known model needs no beginning
+                stepper.learning_rate = config.learning_rate * min(1.0, (done + 1) / WARM_UP, (1 - progress) / COOL_DOWN)
                 last = train_on_batches(
                     stepper,
                     [batch],
-                    probability=max(config.sampling_minimum, (1.0 if first else 0.5) * (1 - 2 * progress)),
+                    probability=sampling_probability(progress, config.sampling_minimum),
                     first_counter=done,
                     generator=generator,
                     place=f"update {done + 1}",
                     learning_rate=config.learning_rate,
                 )
-                if progress >= 0.9 or done + 1 == updates:
+                if progress >= 0.95 or done + 1 == updates:
                     terms.append(last)
                 on_update(number * updates + done + 1, len(self.models) * updates)
             model.eval()
@@ -207,7 +190,7 @@ class Dynamics:
         """All rows with outcomes, actions, and how many steps are left after each row in its episode."""
         rows, acted, left = [], [], []
         for episode in episodes:
-            rows.append(self.units.columns.transform(with_outcomes(episode)))
+            rows.append(self.units.transform(episode))
             actions = self.coding.transform(episode.actions)
             acted.append(np.concatenate([actions, np.zeros_like(actions[:1])]))
             left.append(np.arange(episode.steps, -1, -1))
@@ -249,22 +232,20 @@ class Dynamics:
             model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()})
 
 
-def with_outcomes(episode: RecordedEpisode) -> Array:
-    """Observations, and what led to each: the reward, and whether it was the end. Shape: [T + 1, O + 2]."""
-    outcomes = np.zeros((episode.steps + 1, OUTCOMES))
-    outcomes[1:, 0] = episode.rewards
-    outcomes[0, 0] = episode.rewards[0]  # nobody sees or predicts it
-    outcomes[-1, 1] = episode.terminated
-    return np.concatenate([episode.observations, outcomes], axis=1)
-
-
 class Futures(NamedTuple):
     """Predicted futures of action sequences by each of the models.
 
-    Shape: costs [M, N, T]; observations [M, N, T, O].
+    Attributes:
+        costs: of each step, 0 after the end.
+        losses: mean reward of a step, times how close the end is: what each step costs beyond the costs, as a plan that
+            just survives its horizon is not as good as one that is far from any end. They are negative where ends are
+            sought, because rewards are.
+
+    Shape: costs and losses [M, N, T]; observations [M, N, T, O].
     """
 
     costs: Array
+    losses: Array
     observations: Array
 
 
@@ -335,15 +316,19 @@ class Forecaster:
             else:
                 state = tuple(part.expand(count, -1) for part in states[number])
             futures.append(predict(state, seen, actions).transpose(0, 1).numpy())
-        columns = self.dynamics.units.columns
-        predicted = np.stack(futures) * np.array(columns.scale) + np.array(columns.offset)  # [M, N, T, O + 2]
+        predicted = self.dynamics.units.inverse_transform(np.stack(futures))  # [M, N, T, O + 3]
         observations = predicted[..., :-OUTCOMES]
-        costs = -predicted[..., -2] if self.cost is None else self._given_costs(observations, sequences)
+        costs = -predicted[..., REWARD] if self.cost is None else self._given_costs(observations, sequences)
+        losses = np.zeros_like(costs)
         if self.dynamics.ends:
-            ends = np.clip((predicted[..., -1] - DOUBT) / (1 - 2 * DOUBT), 0, 1)
+            ends = np.clip((predicted[..., END] - DOUBT) / (1 - 2 * DOUBT), 0, 1)
             going = np.cumprod(1 - ends, axis=-1)
-            costs = costs * np.concatenate([np.ones_like(going[..., :1]), going[..., :-1]], axis=-1)
-        return Futures(costs, observations)
+            going = np.concatenate([np.ones_like(going[..., :1]), going[..., :-1]], axis=-1)
+            costs = costs * going
+            if self.cost is None:
+                closeness = 1 - going * (1 - np.clip(predicted[..., CLOSENESS], 0, 1))  # 1 after the end
+                losses = self.dynamics.units.mean_reward * closeness
+        return Futures(costs, losses, observations)
 
     def _given_costs(self, observations: Array, sequences: Array) -> Array:
         assert self.cost is not None
@@ -357,18 +342,4 @@ class Forecaster:
         return costs
 
     def _tensor(self, observation: Array) -> Tensor:
-        columns = self.dynamics.units.columns
-        size = self.dynamics.observation_size
-        scaled = (observation - np.array(columns.offset[:size])) / np.array(columns.scale[:size])
-        padded = np.concatenate([scaled, np.zeros(OUTCOMES)])  # outcomes are never shown
-        return torch.from_numpy(padded.astype(np.float32))[None]
-
-
-def describe_units(units: Units) -> dict[str, Any]:
-    """As plain data."""
-    return {"offset": list(units.columns.offset), "scale": list(units.columns.scale), "change": units.change}
-
-
-def read_units(plain: dict[str, Any]) -> Units:
-    """From :func:`describe_units`'s data."""
-    return Units(Scaling(tuple(plain["offset"]), tuple(plain["scale"])), plain["change"])
+        return torch.from_numpy(self.dynamics.units.transform_observation(observation))[None]

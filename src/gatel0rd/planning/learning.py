@@ -16,19 +16,12 @@ from numpy.typing import NDArray
 from gatel0rd.config import content_hash, to_json
 from gatel0rd.files import FileError, exclusive, load_arrays, read_json, save_arrays, write_json
 from gatel0rd.planning.diagnosis import Diagnosis, Neighbourhood, combine, diagnose
-from gatel0rd.planning.dynamics import (
-    Dynamics,
-    DynamicsConfig,
-    Forecaster,
-    StepCost,
-    describe_units,
-    find_units,
-    read_units,
-)
+from gatel0rd.planning.dynamics import Dynamics, DynamicsConfig, Forecaster, StepCost
 from gatel0rd.planning.environment import time_limit
 from gatel0rd.planning.experience import ActionCoding, EpisodeKind, RecordedEpisode, episode_path, load_episodes
 from gatel0rd.planning.icem import ICEMConfig
 from gatel0rd.planning.noise import Array
+from gatel0rd.planning.units import find_units, read_units
 from gatel0rd.training.loop import derive_seed
 
 DYNAMICS_FILE = "dynamics.safetensors"
@@ -46,7 +39,7 @@ class LearnConfig:
     Attributes:
         steps: budget of environment steps, the random ones included; test episodes come on top.
         random_steps: steps with random actions at the beginning.
-        fit_every: planned episodes between fits.
+        fit_every: planned steps after which the model is fitted again, when an episode is over.
         tests: episodes at the end, planned without added noise.
         exploration: noise that is added to planned actions, as a share of half their range.
         random_exponent: β of the random actions' colored noise.
@@ -58,18 +51,18 @@ class LearnConfig:
     Example:
         >>> from gatel0rd.planning import LearnConfig
         >>> LearnConfig(steps=2000).search.horizon
-        25
+        20
     """
 
     steps: int = 6000
-    random_steps: int = 1000
-    fit_every: int = 1
+    random_steps: int = 800
+    fit_every: int = 200
     tests: int = 10
     exploration: float = 0.1
     random_exponent: float = 1.0
     caution: float = 0.0
     search: ICEMConfig = field(
-        default_factory=lambda: ICEMConfig(horizon=25, samples=96, noise_exponent=2.0, initial_std=0.7)
+        default_factory=lambda: ICEMConfig(horizon=20, samples=64, noise_exponent=2.0)
     )
     dynamics: DynamicsConfig = field(default_factory=DynamicsConfig)
     seed: int = 0
@@ -262,7 +255,7 @@ class ControlLearner:
     def _save_dynamics(self) -> None:
         assert self.dynamics is not None
         kept = {
-            "units": describe_units(self.dynamics.units),
+            "units": self.dynamics.units.describe(),
             "ends": self.dynamics.ends,
             "fitted": self.fitted,
             "rounds": self.rounds,
@@ -310,7 +303,7 @@ class ControlLearner:
         return "test" if tests < self.config.tests else None
 
     def _fit_is_due(self) -> bool:
-        new = len(self.learned_from) - self.fitted
+        new = sum(episode.steps for episode in self.learned_from[self.fitted :])
         return self.dynamics is None or new >= self.config.fit_every or (new > 0 and self.steps >= self.config.steps)
 
     def _fit(self) -> None:
@@ -467,7 +460,8 @@ class _Plans:
         return self.learner.coding.disturb(action, self.exploration, self.rng) if self.exploration else action
 
     def _objective(self, sequences: Array) -> Array:
-        totals = self.forecaster.predict(sequences[0]).costs.sum(axis=-1)  # [M, N]
+        futures = self.forecaster.predict(sequences[0])
+        totals = (futures.costs + futures.losses).sum(axis=-1)  # [M, N]
         result: Array = totals.mean(axis=0) + self.learner.config.caution * totals.std(axis=0)
         return result[None]
 
