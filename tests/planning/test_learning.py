@@ -13,8 +13,10 @@ from gatel0rd.cli.main import main
 from gatel0rd.files import FileError
 from gatel0rd.planning import DynamicsConfig, HideColumns, ICEMConfig, LearnConfig, learn
 from gatel0rd.planning.diagnosis import Diagnosis, Neighbourhood, combine
-from gatel0rd.planning.dynamics import Dynamics, Forecaster, find_units, with_outcomes
+from gatel0rd.planning.dynamics import Dynamics, Forecaster, error_weights, sampling_probability
+from gatel0rd.planning.environment import time_limit
 from gatel0rd.planning.experience import ActionCoding, RecordedEpisode, load_episodes
+from gatel0rd.planning.units import CLOSENESS, END, REWARD, RewardScale, add_outcomes, find_units, read_units
 
 LIMIT = 12
 
@@ -130,10 +132,23 @@ def test_whatever_kills_it_the_same_call_resumes(place, tmp_path):
     assert [path.stat().st_mtime_ns for path in sorted((killed / "episodes").iterdir())] == before
 
 
+def test_more_steps_continue(tmp_path):
+    first = learn(make(), tmp_path, QUICK)
+    before = trajectories(tmp_path)
+    more = learn(make(), tmp_path, replace(QUICK, steps=60, tests=2))
+    for ours, theirs in zip(trajectories(tmp_path), before, strict=False):
+        np.testing.assert_array_equal(ours[1], theirs[1])
+    kinds = [episode["kind"] for episode in more["episodes"]]
+    assert kinds[: len(before)] == [kind for kind, *_ in before]
+    assert kinds[-3:] == ["planned", "test", "test"] and len(more["test_returns"]) == 2
+    assert first["environment_steps"] < 60 <= more["environment_steps"]
+    assert more["test_returns"] == [episode["return"] for episode in more["episodes"][-2:]]
+
+
 def test_another_seed_or_setting_needs_another_directory(tmp_path):
     learn(make(), tmp_path, replace(QUICK, steps=20, tests=0))
     with pytest.raises(FileError, match=r"other settings \(settings\); use another directory"):
-        learn(make(), tmp_path, QUICK)
+        learn(make(), tmp_path, replace(QUICK, seed=1))
     with pytest.raises(FileError, match="observation_size"):
         learn(make(hide=()), tmp_path, replace(QUICK, steps=20, tests=0))
 
@@ -176,20 +191,46 @@ def test_an_episode_survives_the_disk(tmp_path):
     assert (other.kind, other.terminated, other.steps) == ("random", True, 7)
 
 
-def test_a_row_has_the_reward_that_led_to_it():
-    one = episode()
-    rows = with_outcomes(one)
-    np.testing.assert_array_equal(rows[1:, 3], one.rewards)
-    assert rows[:, 4].tolist() == [0.0] * 7 + [1.0]
+def test_a_row_has_the_outcomes_that_came_with_it():
+    one, scale = episode(), RewardScale(best=2.5, softness=0.01)
+    rows = add_outcomes(one, scale)
+    assert rows.shape == (8, 6)
+    np.testing.assert_array_equal(rows[:, :3], one.observations)
+    np.testing.assert_array_equal(rows[1:, REWARD], scale.transform(one.rewards))
+    assert rows[:, END].tolist() == [0.0] * 7 + [1.0]
+    np.testing.assert_allclose(rows[:, CLOSENESS], 0.9 ** np.arange(7, -1, -1))
+    assert not add_outcomes(episode(terminated=False), scale)[:, END:].any()  # a time limit is no end
+
+
+def test_rewards_near_the_best_are_spread_out():
+    scale = RewardScale(best=-0.5, softness=0.004)
+    rewards = np.array([-17.0, -0.57, -0.5, -0.4])
+    np.testing.assert_allclose(scale.inverse_transform(scale.transform(rewards)), rewards, rtol=1e-12)
+    far, near, best, above = scale.transform(rewards)
+    assert best == 0 < above and np.isclose(far, -4, atol=0.1)
+    assert near / far > 0.05 > 10 * 0.07 / 16.5  # as rewards, these two are 0.4 % apart
 
 
 def test_units_make_changes_and_rewards_equally_large():
     episodes = [episode(40, seed) for seed in range(5)]
     units = find_units(episodes)
-    rows = [units.columns.transform(with_outcomes(one)) for one in episodes]
+    rows = [units.transform(one) for one in episodes]
     changes = np.concatenate([np.diff(row[:, :3], axis=0) for row in rows])
     np.testing.assert_allclose(changes.std(axis=0), units.change, rtol=1e-4)
-    np.testing.assert_allclose(np.concatenate([row[1:, 3] for row in rows]).std(), units.change, rtol=1e-4)
+    np.testing.assert_allclose(np.concatenate([row[1:, REWARD] for row in rows]).std(), units.change, rtol=1e-4)
+    plain = units.inverse_transform(rows[0].astype(np.float64))
+    np.testing.assert_allclose(plain[:, :3], episodes[0].observations, atol=1e-5)
+    np.testing.assert_allclose(plain[1:, REWARD], episodes[0].rewards, atol=1e-5)
+    np.testing.assert_allclose(units.transform_observation(episodes[0].observations[4])[:3], rows[0][4, :3], atol=1e-6)
+    assert read_units(json.loads(json.dumps(units.describe()))) == units
+
+
+def test_what_no_memory_can_know_hardly_counts_in_training():
+    weights = error_weights(6).tolist()
+    assert weights[:2] == pytest.approx([0.01, 0.01])
+    np.testing.assert_allclose(weights[2:], 0.95 ** np.arange(2, 6), rtol=1e-6)
+    given = [sampling_probability(progress, 0.2) for progress in (0.0, 0.4, 0.55, 0.7, 1.0)]
+    np.testing.assert_allclose(given, [1, 1, 0.6, 0.2, 0.2])
 
 
 def make_forecaster(**words):
@@ -214,22 +255,26 @@ def test_a_replay_is_what_was_predicted_on_the_way(cell):
     np.testing.assert_allclose(replayed, np.stack(expected, axis=1), atol=1e-4)
 
 
-def test_nothing_costs_after_the_end():
+def test_after_the_end_nothing_costs_but_the_end_itself():
     forecaster, one = make_forecaster()
     forecaster.begin(one.observations[0])
     (model,) = forecaster.dynamics.models
-    with_bias = model.post[-1].bias.data
+    bias = model.post[-1].bias.data
     model.post[-1].weight.data.zero_()
-    columns = forecaster.dynamics.units.columns
-    with_bias[-1] = 1 / columns.scale[-1] / model.config.residual_scale  # every step ends it
-    with_bias[-2] = 0.0
+    units = forecaster.dynamics.units
+    bias[END] = 1 / units.columns.scale[END] / model.config.residual_scale  # every step ends it
+    bias[REWARD], bias[CLOSENESS] = 0.0, 0.25 / units.columns.scale[CLOSENESS] / model.config.residual_scale
     sequences = np.zeros((2, 4, 1))
-    mean = -columns.offset[-2]
-    np.testing.assert_allclose(forecaster.predict(sequences).costs, mean, rtol=1e-4)
+    cost = -units.rewards.inverse_transform(np.array(units.columns.offset[REWARD]))
+    futures = forecaster.predict(sequences)
+    np.testing.assert_allclose(futures.costs, cost, rtol=1e-4)
+    np.testing.assert_array_equal(futures.losses, 0)
     forecaster.dynamics.ends = True
-    costs = forecaster.predict(sequences).costs
-    np.testing.assert_allclose(costs[..., 0], mean, rtol=1e-4)
-    np.testing.assert_array_equal(costs[..., 1:], 0)
+    futures = forecaster.predict(sequences)
+    np.testing.assert_allclose(futures.costs[..., 0], cost, rtol=1e-4)
+    np.testing.assert_array_equal(futures.costs[..., 1:], 0)
+    np.testing.assert_allclose(futures.losses[..., 0], 0.25 * units.mean_reward, rtol=1e-4)
+    np.testing.assert_allclose(futures.losses[..., 1:], units.mean_reward, rtol=1e-6)
 
 
 def diagnosis(**words):
@@ -290,7 +335,7 @@ def test_settings_that_make_no_sense(words, message):
     ("words", "message"),
     [
         ({"models": 0}, "models is 0"),
-        ({"window": 5}, "more than the 5 of the warm-up"),
+        ({"window": 3}, "more than the 3 of the warm-up"),
         ({"sparsity": -1.0}, "sparsity"),
     ],
 )
@@ -311,6 +356,7 @@ def test_columns_that_cannot_be_hidden():
 def test_environments_that_cannot_be_learned(tmp_path):
     with pytest.raises(ValueError, match="no time limit"):
         learn(Cart(), tmp_path, QUICK)
+    assert time_limit(HideColumns(gymnasium.wrappers.TimeLimit(Cart(), 7), [0])) == 7
 
     class Broken(Cart):
         def step(self, action):
@@ -331,7 +377,10 @@ def test_the_command_learns_films_and_says_what_is_wrong(tmp_path, capsys):
     assert "mean return of 2 test episodes" in shown and "diagnosis: " in shown and "of the gates open" in shown
     assert film.stat().st_size > 100
     assert json.loads(record.read_text())["settings"]["dynamics"]["cell"] == "gatel0rd"
-    for wrong, message in (("NoSuchEnvironment-v0", "cannot be made"), ("LearnedCart-v0 --hide 7", "numbered from")):
+    for wrong, message in (
+        ("NoSuchEnvironment-v0", "Gymnasium knows no environment"),
+        ("LearnedCart-v0 --hide 7", "numbered from"),
+    ):
         with pytest.raises(SystemExit):
             main(["control", *wrong.split(), "--out", str(tmp_path / "other")])
-        assert message in " ".join(capsys.readouterr().out.split())
+        assert message in " ".join(capsys.readouterr().err.split())

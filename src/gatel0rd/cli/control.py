@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from gatel0rd.cli.console import console, format_duration, print_lines, print_written, show_progress
-from gatel0rd.cli.options import FilmFile, HiddenSize, JsonFile, Seed, optional, parse_numbers
+from gatel0rd.cli.options import AT_LEAST_0, COUNT, FilmFile, HiddenSize, Seed, optional, parse_numbers
 
 if TYPE_CHECKING:
     from gatel0rd.planning.experience import RecordedEpisode
-    from gatel0rd.planning.learning import LearnConfig, Progress
+    from gatel0rd.planning.learn_config import LearnConfig
+    from gatel0rd.planning.learning import Progress
 
 
 def control(
     environment: Positional[
-        Annotated[str, arg(metavar="ENV", help="Id of a Gymnasium environment, as in Pendulum-v1 or module:id.")]
+        Annotated[
+            str,
+            arg(
+                metavar="ENV",
+                help="Id of a Gymnasium environment, for example Pendulum-v1, or MODULE:ID with the module that "
+                "registers it, in the working directory or on Python's path.",
+            ),
+        ]
     ],
     hide: Annotated[
         str | None, optional("LIST", "Columns of the observation to hide, as in 2 or 2,3. The default is none.")
@@ -26,40 +34,39 @@ def control(
         Literal["gatel0rd", "gru", "lstm", "elman", "none"],
         arg(help="The memory of the learned model; with none it has no memory."),
     ] = "gatel0rd",
-    steps: Annotated[int, arg(metavar="N", help="Budget of environment steps, without the test episodes.")] = 6000,
-    random_steps: Annotated[int, arg(metavar="N", help="Number of these steps with random actions.")] = 800,
-    models: Annotated[int, arg(metavar="N", help="Number of models that vote, with different seeds.")] = 1,
+    steps: Annotated[
+        int, COUNT, arg(metavar="N", help="Budget of environment steps, without the test episodes.")
+    ] = 6000,
+    random_steps: Annotated[int, COUNT, arg(metavar="N", help="Number of these steps with random actions.")] = 800,
+    models: Annotated[int, COUNT, arg(metavar="N", help="Number of models that vote, with different seeds.")] = 1,
     caution: Annotated[
-        float, arg(metavar="W", help="Weight of the models' disagreement about a plan in its cost.")
+        float, AT_LEAST_0, arg(metavar="W", help="Weight of the models' disagreement about a plan in its cost.")
     ] = 0.0,
-    horizon: Annotated[int, arg(metavar="N", help="Number of steps to plan ahead.")] = 20,
+    horizon: Annotated[int, COUNT, arg(metavar="N", help="Number of steps to plan ahead.")] = 20,
     hidden_size: HiddenSize = 16,
     sparsity: Annotated[
-        float, arg(metavar="L", help="Weight of open gates, relative to what is predicted, for GateL0RD.")
+        float, AT_LEAST_0, arg(metavar="L", help="Weight of open gates, relative to what is predicted, for GateL0RD.")
     ] = 0.0001,
-    updates: Annotated[int, arg(metavar="N", help="Gradient steps after each planned episode.")] = 800,
-    tests: Annotated[int, arg(metavar="N", help="Number of test episodes at the end.")] = 10,
+    updates: Annotated[int, COUNT, arg(metavar="N", help="Gradient steps after each planned episode.")] = 800,
+    tests: Annotated[int, AT_LEAST_0, arg(metavar="N", help="Number of test episodes at the end.")] = 10,
     seed: Seed = 0,
     out: Annotated[
         Path | None, optional("DIR", "Directory to learn in. The default is one in runs/control, named after ENV.")
     ] = None,
     film: FilmFile = None,
-    json: JsonFile = None,
-) -> None:
+) -> dict[str, Any]:
     """Learn to control an environment by planning with a memory.
 
-    A world model learns from random, then planned actions; the same call resumes.
+    A world model learns from random, then planned actions; the same call resumes, one with more steps continues.
     """
-    from gatel0rd.files import check_writable, write_json
     from gatel0rd.paper.films import check_film
     from gatel0rd.planning.dynamics import DynamicsConfig
     from gatel0rd.planning.icem import ICEMConfig
-    from gatel0rd.planning.learning import RECORD_FILE, LearnConfig, learn
+    from gatel0rd.planning.learn_config import LearnConfig
+    from gatel0rd.planning.learning import RECORD_FILE, learn
 
     if film is not None:
         check_film(film)
-    if json is not None:
-        check_writable(json)
     columns = [] if hide is None else parse_numbers(hide, "columns to hide")
     default = LearnConfig(steps=steps, random_steps=random_steps)
     config = LearnConfig(
@@ -94,11 +101,9 @@ def control(
         )
     _print_record(record)
     print_written(directory / RECORD_FILE)
-    if json is not None:
-        write_json(json, record)
-        print_written(json)
     if film is not None:
         _film(environment, columns, directory, config, film)
+    return record
 
 
 def _make(environment: str, columns: list[int], **options: Any) -> Any:
@@ -107,11 +112,10 @@ def _make(environment: str, columns: list[int], **options: Any) -> Any:
 
     import gatel0rd.worlds  # noqa: F401  # registers ours
     from gatel0rd.planning.experience import HideColumns
+    from gatel0rd.training.vector_env import import_packages
 
-    try:
-        env = gymnasium.make(environment, **options)
-    except gymnasium.error.Error as error:
-        raise ValueError(f"the environment {environment!r} cannot be made: {error}") from error
+    import_packages(environment)
+    env = gymnasium.make(environment.rpartition(":")[2], disable_env_checker=True, **options)
     return HideColumns(env, columns) if columns else env
 
 
@@ -124,7 +128,7 @@ def _print_episode(number: int, episode: RecordedEpisode) -> None:
 
 
 def _print_record(record: dict[str, Any]) -> None:
-    tests = [episode["return"] for episode in record["episodes"] if episode["kind"] == "test"]
+    tests = record["test_returns"]
     if tests:
         console.print(
             f"mean return of {len(tests)} test episodes: {record['test_return']:.4g} "

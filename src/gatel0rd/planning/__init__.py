@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from gatel0rd.planning.experience import HideColumns
     from gatel0rd.planning.foresight import Foresight, LearnedForesight, TrueForesight
     from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
-    from gatel0rd.planning.learning import LearnConfig, learn
+    from gatel0rd.planning.learn_config import LearnConfig
+    from gatel0rd.planning.learning import learn
     from gatel0rd.planning.mpc import Episodes, control
     from gatel0rd.planning.noise import colored_noise
     from gatel0rd.planning.tasks import ControlTask
@@ -50,7 +51,7 @@ __getattr__, __dir__ = load_lazily(
         "Diagnosis": "diagnosis",
         "DynamicsConfig": "dynamics",
         "HideColumns": "experience",
-        "LearnConfig": "learning",
+        "LearnConfig": "learn_config",
         "learn": "learning",
         "ICEM": "icem",
         "Episodes": "mpc",

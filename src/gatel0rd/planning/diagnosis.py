@@ -83,7 +83,8 @@ class Diagnosis:
         if self.open_rate is not None and self.open_rate > 0.5:
             return (
                 f"predictions and plans hold over all {len(self.real)} steps; {self.open_rate:.0%} of the gates are "
-                "open, so that the memory is rewritten all the time: raise the weight of open gates to sparsify it"
+                "open per step, as they have to be for something hidden that changes all the time, such as a velocity; "
+                "if what is hidden changes rarely, raise the weight of open gates"
             )
         return f"predictions and plans hold over all {len(self.real)} steps"
 

@@ -170,7 +170,9 @@ class Dynamics:
             model.train()
             for done, batch in enumerate(self._batches(left, longest, updates, rng)):
                 progress = done / updates if first else (1 + done / updates) / 2  # a known model needs no beginning
-                stepper.learning_rate = config.learning_rate * min(1.0, (done + 1) / WARM_UP, (1 - progress) / COOL_DOWN)
+                stepper.learning_rate = config.learning_rate * min(
+                    1.0, (done + 1) / WARM_UP, (1 - progress) / COOL_DOWN
+                )
                 last = train_on_batches(
                     stepper,
                     [batch],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from gatel0rd.config import content_hash, to_json
+from gatel0rd.config import content_hash
 from gatel0rd.files import FileError, exclusive, load_arrays, read_json, save_arrays, write_json
-from gatel0rd.planning.diagnosis import Diagnosis, Neighbourhood, combine, diagnose
-from gatel0rd.planning.dynamics import Dynamics, DynamicsConfig, Forecaster, StepCost
+from gatel0rd.planning.control_record import make_record
+from gatel0rd.planning.dynamics import Dynamics, StepCost
 from gatel0rd.planning.environment import time_limit
 from gatel0rd.planning.experience import ActionCoding, EpisodeKind, RecordedEpisode, episode_path, load_episodes
-from gatel0rd.planning.icem import ICEMConfig
+from gatel0rd.planning.learn_config import LearnConfig
 from gatel0rd.planning.noise import Array
+from gatel0rd.planning.policy import PlanningPolicy
 from gatel0rd.planning.units import find_units, read_units
 from gatel0rd.training.loop import derive_seed
 
@@ -28,58 +30,6 @@ DYNAMICS_FILE = "dynamics.safetensors"
 RECORD_FILE = "control.json"
 FORMAT = 1
 """Of a directory; raised when the same files would mean something else."""
-VISITED = 20
-"""Plans of an episode whose observations are compared with the data."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnConfig:
-    """How an environment is learned.
-
-    Attributes:
-        steps: budget of environment steps, the random ones included; test episodes come on top.
-        random_steps: steps with random actions at the beginning.
-        fit_every: planned steps after which the model is fitted again, when an episode is over.
-        tests: episodes at the end, planned without added noise.
-        exploration: noise that is added to planned actions, as a share of half their range.
-        random_exponent: β of the random actions' colored noise.
-        caution: weight of the models' disagreement (the standard deviation of their costs) in what is minimized.
-        search: iCEM.
-        dynamics: the model.
-        seed: of everything random.
-
-    Example:
-        >>> from gatel0rd.planning import LearnConfig
-        >>> LearnConfig(steps=2000).search.horizon
-        20
-    """
-
-    steps: int = 6000
-    random_steps: int = 800
-    fit_every: int = 200
-    tests: int = 10
-    exploration: float = 0.1
-    random_exponent: float = 1.0
-    caution: float = 0.0
-    search: ICEMConfig = field(
-        default_factory=lambda: ICEMConfig(horizon=20, samples=64, noise_exponent=2.0)
-    )
-    dynamics: DynamicsConfig = field(default_factory=DynamicsConfig)
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "random_steps", "fit_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
-        if self.tests < 0:
-            raise ValueError(f"tests is {self.tests}; expected 0 or more")
-        if self.random_steps > self.steps:
-            raise ValueError(
-                f"random_steps is {self.random_steps} of {self.steps} steps in all; expected no more than those"
-            )
-        for name in ("exploration", "random_exponent", "caution"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected a finite number of at least 0")
 
 
 @dataclass(frozen=True)
@@ -118,7 +68,7 @@ def learn(
 
     Random actions come first; then a recurrent world model is fitted, episodes are planned with iCEM from the memory it
     carries, the model is fitted to them too, and so on. Called again with the same arguments it resumes, wherever it
-    was killed.
+    was killed; with more steps or tests it continues.
 
     Args:
         env: with a time limit; observations of any space that Gymnasium can flatten, actions from a bounded Box of one
@@ -179,7 +129,7 @@ def film_episode(
         frames.append(picture.astype(np.uint8))
         on_frame(len(frames))
 
-    learner.run_episode(len(learner.learned_from), "test", draw)
+    learner.run_episode(len(learner.episodes) - len(learner.tests), "test", draw)
     return frames
 
 
@@ -213,7 +163,7 @@ class ControlLearner:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same for a directory to be one's own."""
+        """What must be the same for a directory to be one's own; with more steps or tests, learning there continues."""
         return {
             "format": FORMAT,
             "environment": "" if self.env.spec is None else self.env.spec.id,
@@ -221,7 +171,7 @@ class ControlLearner:
             "observation_size": self.observation_size,
             "actions": str(self.env.action_space),
             "own_cost": self.cost is not None,
-            "settings": content_hash(self.config),
+            "settings": content_hash(replace(self.config, steps=self.config.random_steps, tests=0)),
         }
 
     def resume(self) -> None:
@@ -273,6 +223,11 @@ class ControlLearner:
         return [episode for episode in self.episodes if episode.kind != "test"]
 
     @property
+    def tests(self) -> list[RecordedEpisode]:
+        """Test episodes of the last model; there may be others, from before the budget was raised."""
+        return list(takewhile(lambda episode: episode.kind == "test", reversed(self.episodes)))[::-1]
+
+    @property
     def steps(self) -> int:
         """Environment steps so far, without tests."""
         return sum(episode.steps for episode in self.learned_from)
@@ -289,8 +244,8 @@ class ControlLearner:
             episode.save(episode_path(self.directory, number))
             self.episodes.append(episode)
             on_episode(number, episode)
-            write_json(self.directory / RECORD_FILE, self.make_record())
-        record = self.make_record()
+            write_json(self.directory / RECORD_FILE, make_record(self))
+        record = make_record(self)
         write_json(self.directory / RECORD_FILE, record)
         return record
 
@@ -299,8 +254,7 @@ class ControlLearner:
             return "random"
         if self.steps < self.config.steps:
             return "planned"
-        tests = len(self.episodes) - len(self.learned_from)
-        return "test" if tests < self.config.tests else None
+        return "test" if len(self.tests) < self.config.tests else None
 
     def _fit_is_due(self) -> bool:
         new = sum(episode.steps for episode in self.learned_from[self.fitted :])
@@ -329,15 +283,16 @@ class ControlLearner:
         """One episode; everything random in it follows from the seed and its number."""
         began = time.monotonic()
         reset_seed, *seeds = np.random.SeedSequence([self.config.seed, number]).spawn(3)
-        rng, search = map(np.random.default_rng, seeds)
+        rng, search_rng = map(np.random.default_rng, seeds)
         seen = self._flat(self.env.reset(seed=int(reset_seed.generate_state(1)[0] >> 1))[0])
-        choose = self._random_policy(rng) if kind == "random" else _Plans(self, kind, seen, rng, search)
+        policy = None if kind == "random" else self._plan(seen, kind, rng, search_rng)
+        drawn = self.coding.draw(self.limit, self.config.random_exponent, rng) if policy is None else None
         observations, ended, terminated = [seen], False, False
         actions: list[Array] = []
         rewards: list[float] = []
         on_frame()
         while not ended:
-            action = choose(len(actions))
+            action = policy() if drawn is None else drawn[len(actions)]
             observation, reward, terminated, truncated, _ = self.env.step(self.coding.decode(action))
             ended = bool(terminated or truncated)
             observations.append(self._flat(observation))
@@ -348,8 +303,8 @@ class ControlLearner:
                     f"step {len(actions)} of episode {number} gave the observation {observations[-1]} and the reward "
                     f"{rewards[-1]}; expected finite numbers"
                 )
-            if isinstance(choose, _Plans):
-                choose.advance(action, observations[-1])
+            if policy is not None:
+                policy.advance(action, observations[-1])
             on_frame()
             self._tell(f"{kind} episode", len(actions), self.limit)
         episode = RecordedEpisode(
@@ -360,13 +315,32 @@ class ControlLearner:
             kind=kind,
             seconds=round(time.monotonic() - began, 3),
         )
-        if isinstance(choose, _Plans):
-            episode.findings.update(choose.diagnose(episode))
-        return episode
+        return episode if policy is None else self._diagnose(policy, episode)
 
-    def _random_policy(self, rng: np.random.Generator) -> Callable[[int], Array]:
-        actions = self.coding.draw(self.limit, self.config.random_exponent, rng)
-        return lambda step: actions[step]
+    def _plan(
+        self, seen: Array, kind: EpisodeKind, rng: np.random.Generator, search_rng: np.random.Generator
+    ) -> PlanningPolicy:
+        assert self.dynamics is not None
+        return PlanningPolicy(
+            self.dynamics,
+            seen,
+            self.config.search,
+            cost=self.cost,
+            caution=self.config.caution,
+            exploration=self.config.exploration if kind == "planned" else 0.0,
+            rng=rng,
+            search_rng=search_rng,
+        )
+
+    def _diagnose(self, policy: PlanningPolicy, episode: RecordedEpisode) -> RecordedEpisode:
+        known = self.learned_from[: self.fitted]
+        found = policy.diagnose(
+            episode.actions,
+            self.real_costs(episode),
+            data=np.concatenate([one.observations for one in known]),
+            cost_std=float(np.concatenate([self.real_costs(one) for one in known]).std()),
+        )
+        return replace(episode, findings={} if found is None else {"diagnosis": found.to_json()})
 
     def _flat(self, observation: Any) -> Array:
         flat: Array = np.asarray(spaces.flatten(self.env.observation_space, observation), dtype=np.float64)
@@ -382,108 +356,3 @@ class ControlLearner:
         under_way = part if doing in ("random episode", "planned episode") else 0
         last = float(self.episodes[-1].rewards.sum()) if self.episodes else None
         self.on_progress(Progress(doing, self.steps + under_way, self.config.steps, part, parts, last))
-
-    # ---- the record ----
-
-    def diagnose(self) -> Diagnosis | None:
-        """Of the last planned episodes, or of the tests once there are any; None before."""
-        for kind in ("test", "planned"):
-            found = [e.findings["diagnosis"] for e in self.episodes if e.kind == kind and "diagnosis" in e.findings]
-            if found:
-                return combine([Diagnosis(**one) for one in found[-10:]])
-        return None
-
-    def make_record(self) -> dict[str, Any]:
-        """Everything that happened, as plain data."""
-        episodes, steps = [], 0
-        for number, episode in enumerate(self.episodes):
-            steps += episode.steps if episode.kind != "test" else 0
-            diagnosis = episode.findings.get("diagnosis")
-            episodes.append(
-                {
-                    "number": number,
-                    "kind": episode.kind,
-                    "environment_steps": steps,
-                    "length": episode.steps,
-                    "return": float(episode.rewards.sum()),
-                    "cost": float(self.real_costs(episode).sum()),
-                    "terminated": episode.terminated,
-                    "last_observation": episode.observations[-1].tolist(),
-                    "seconds": episode.seconds,
-                    "diagnosis": None if diagnosis is None else Diagnosis(**diagnosis).describe(),
-                }
-            )
-        tests = [entry["return"] for entry in episodes if entry["kind"] == "test"]
-        diagnosis = self.diagnose()
-        return {
-            **self.identity,
-            "settings": to_json(self.config),
-            "seed": self.config.seed,
-            "environment_steps": steps,
-            "seconds": round(sum(e.seconds for e in self.episodes) + sum(self.fit_seconds), 2),
-            "fit_seconds": self.fit_seconds,
-            "fits": self.terms,
-            "test_return": float(np.mean(tests)) if tests else None,
-            "summary": None if diagnosis is None else diagnosis.describe(),
-            "diagnosis": None if diagnosis is None else diagnosis.to_json(),
-            "episodes": episodes,
-        }
-
-
-class _Plans:
-    """Chooses the actions of one episode by planning, and remembers what it expected."""
-
-    def __init__(
-        self,
-        learner: ControlLearner,
-        kind: EpisodeKind,
-        seen: Array,
-        rng: np.random.Generator,
-        search: np.random.Generator,
-    ) -> None:
-        assert learner.dynamics is not None
-        self.learner, self.rng = learner, rng
-        self.exploration = learner.config.exploration if kind == "planned" else 0.0
-        self.planner = learner.coding.make_planner(learner.config.search, search)
-        self.forecaster = Forecaster(learner.dynamics, learner.cost)
-        self.forecaster.begin(seen)
-        self.plans: list[Array] = []
-        self.stds: list[float] = []
-        self.visited: list[Array] = []
-
-    def __call__(self, step: int) -> Array:
-        (action,) = self.planner.plan(self._objective)
-        futures = self.forecaster.predict(self.planner.planned)
-        self.plans.append(futures.costs[:, 0].mean(axis=0))
-        self.stds.append(float(futures.costs[:, 0].sum(axis=-1).std()))
-        self.visited.append(futures.observations[:, 0].mean(axis=0))
-        return self.learner.coding.disturb(action, self.exploration, self.rng) if self.exploration else action
-
-    def _objective(self, sequences: Array) -> Array:
-        futures = self.forecaster.predict(sequences[0])
-        totals = (futures.costs + futures.losses).sum(axis=-1)  # [M, N]
-        result: Array = totals.mean(axis=0) + self.learner.config.caution * totals.std(axis=0)
-        return result[None]
-
-    def advance(self, action: Array, observation: Array) -> None:
-        self.forecaster.advance(action, observation)
-
-    def diagnose(self, episode: RecordedEpisode) -> dict[str, Any]:
-        """Nothing for an episode that is too short to look ahead in."""
-        horizon, learner = self.learner.config.search.horizon, self.learner
-        if episode.steps <= horizon:
-            return {}
-        known = learner.learned_from[: learner.fitted]
-        data = np.concatenate([one.observations for one in known])
-        every = max(1, len(self.visited) // VISITED)
-        found = diagnose(
-            plans=np.array(self.plans),
-            plan_stds=np.array(self.stds),
-            visited=np.array(self.visited[::every]),
-            replayed=self.forecaster.replay(episode.actions, horizon).costs.mean(axis=0),
-            costs=learner.real_costs(episode),
-            neighbourhood=Neighbourhood(data, self.rng),
-            cost_std=float(np.concatenate([learner.real_costs(one) for one in known]).std()),
-            gates=self.forecaster.gates,
-        )
-        return {"diagnosis": found.to_json()}
