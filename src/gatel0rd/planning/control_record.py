@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def make_record(learner: ControlLearner) -> dict[str, Any]:
     """Settings, costs in steps and seconds, the diagnosis, and every episode."""
     tests, diagnosis = [float(episode.rewards.sum()) for episode in learner.tests], combine_diagnoses(learner)
+    succeeded = [episode.findings["is_success"] for episode in learner.tests if "is_success" in episode.findings]
     seconds = sum(episode.seconds for episode in learner.episodes) + sum(learner.fit_seconds)
     return {
         **learner.identity,
@@ -28,6 +29,7 @@ def make_record(learner: ControlLearner) -> dict[str, Any]:
         "fits": learner.terms,
         "test_returns": tests,
         "test_return": float(np.mean(tests)) if tests else None,
+        "test_success": float(np.mean(succeeded)) if succeeded else None,
         "summary": None if diagnosis is None else diagnosis.describe(),
         "diagnosis": None if diagnosis is None else diagnosis.to_json(),
         "episodes": list_episodes(learner),
@@ -51,6 +53,7 @@ def list_episodes(learner: ControlLearner) -> list[dict[str, Any]]:
                 "cost": float(learner.real_costs(episode).sum()),
                 "terminated": episode.terminated,
                 "last_observation": episode.observations[-1].tolist(),
+                "success": episode.findings.get("is_success"),
                 "seconds": episode.seconds,
                 "diagnosis": None if found is None else found.describe(),
             }

@@ -124,7 +124,7 @@ class RecordedEpisode:
         terminated: whether the environment ended it, and not the time limit.
         kind: how its actions were chosen.
         seconds: time that it took.
-        findings: what was diagnosed, as plain data.
+        findings: what was diagnosed, and ``is_success`` of the last step's info if it was there, as plain data.
     """
 
     observations: Array

@@ -286,14 +286,14 @@ class ControlLearner:
         rng, search_rng = map(np.random.default_rng, seeds)
         seen = self._flat(self.env.reset(seed=int(reset_seed.generate_state(1)[0] >> 1))[0])
         policy = None if kind == "random" else self._plan(seen, kind, rng, search_rng)
-        drawn = self.coding.draw(self.limit, self.config.random_exponent, rng) if policy is None else None
+        drawn = [] if policy is not None else self.coding.draw(self.limit, self.config.random_exponent, rng)
         observations, ended, terminated = [seen], False, False
         actions: list[Array] = []
         rewards: list[float] = []
         on_frame()
         while not ended:
-            action = policy() if drawn is None else drawn[len(actions)]
-            observation, reward, terminated, truncated, _ = self.env.step(self.coding.decode(action))
+            action = drawn[len(actions)] if policy is None else policy()
+            observation, reward, terminated, truncated, info = self.env.step(self.coding.decode(action))
             ended = bool(terminated or truncated)
             observations.append(self._flat(observation))
             actions.append(action)
@@ -314,6 +314,7 @@ class ControlLearner:
             terminated=bool(terminated),
             kind=kind,
             seconds=round(time.monotonic() - began, 3),
+            findings={"is_success": bool(info["is_success"])} if "is_success" in info else {},
         )
         return episode if policy is None else self._diagnose(policy, episode)
 
@@ -340,7 +341,8 @@ class ControlLearner:
             data=np.concatenate([one.observations for one in known]),
             cost_std=float(np.concatenate([self.real_costs(one) for one in known]).std()),
         )
-        return replace(episode, findings={} if found is None else {"diagnosis": found.to_json()})
+        diagnosis = {} if found is None else {"diagnosis": found.to_json()}
+        return replace(episode, findings={**episode.findings, **diagnosis})
 
     def _flat(self, observation: Any) -> Array:
         flat: Array = np.asarray(spaces.flatten(self.env.observation_space, observation), dtype=np.float64)

@@ -77,9 +77,9 @@ class Units(NamedTuple):
 
     def inverse_transform(self, rows: Array) -> Array:
         """What a model predicts, in the environment's units. Shape: [..., O + 3]."""
-        rows = self.columns.inverse_transform(rows)
-        rows[..., REWARD] = self.rewards.inverse_transform(rows[..., REWARD])
-        return rows
+        plain: Array = self.columns.inverse_transform(rows).astype(np.float64, copy=False)
+        plain[..., REWARD] = self.rewards.inverse_transform(plain[..., REWARD])
+        return plain
 
     def describe(self) -> dict[str, Any]:
         """As plain data, which :func:`read_units` reads."""

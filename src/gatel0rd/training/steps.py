@@ -303,7 +303,7 @@ def make_stepper(
         if program is not None:
             sequences = [tensor if in_place else _by_sequence(tensor) for tensor in (actions, observations)]
             if step_weights is not None:
-                factors = torch.cat([step_weights, step_weights.new_zeros(1)]).sqrt().to(observations)
+                factors = torch.cat([step_weights, step_weights.new_zeros(1)]).to(observations).sqrt()
                 sequences.append(factors[:, None, None].expand(-1, observations.shape[1], 1))
             trainer = FlatTrainer(model, program, sequences, steps=len(observations) - 1, seed=seed)
             return NativeStepper(model, config, observations, actions, trainer)
