@@ -198,7 +198,7 @@ def test_a_row_has_the_outcomes_that_came_with_it():
     np.testing.assert_array_equal(rows[:, :3], one.observations)
     np.testing.assert_array_equal(rows[1:, REWARD], scale.transform(one.rewards))
     assert rows[:, END].tolist() == [0.0] * 7 + [1.0]
-    np.testing.assert_allclose(rows[:, CLOSENESS], 0.9 ** np.arange(7, -1, -1))
+    np.testing.assert_allclose(rows[[7, 6, 2, 0], CLOSENESS], [1, 5 / 6, 1 / 2, 5 / 12])
     assert not add_outcomes(episode(terminated=False), scale)[:, END:].any()  # a time limit is no end
 
 

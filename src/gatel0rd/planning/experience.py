@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -77,9 +77,9 @@ class ActionCoding:
             self.size = len(self.low)
 
     def make_planner(self, config: ICEMConfig, generator: np.random.Generator) -> ICEM:
-        """iCEM over these actions."""
+        """iCEM over these actions; choices are drawn for each step on its own, as what balances alternates."""
         if self.discrete:
-            return CategoricalICEM(self.size, config, generator=generator)
+            return CategoricalICEM(self.size, replace(config, noise_exponent=0.0), generator=generator)
         return ICEM(self.low, self.high, config, generator=generator)
 
     def decode(self, vector: Array) -> Any:

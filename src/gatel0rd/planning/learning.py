@@ -286,7 +286,7 @@ class ControlLearner:
         rng, search_rng = map(np.random.default_rng, seeds)
         seen = self._flat(self.env.reset(seed=int(reset_seed.generate_state(1)[0] >> 1))[0])
         policy = None if kind == "random" else self._plan(seen, kind, rng, search_rng)
-        drawn = [] if policy is not None else self.coding.draw(self.limit, self.config.random_exponent, rng)
+        drawn: Array | list[Array] = [] if policy is not None else self.coding.draw(self.limit, self.config.random_exponent, rng)
         observations, ended, terminated = [seen], False, False
         actions: list[Array] = []
         rewards: list[float] = []

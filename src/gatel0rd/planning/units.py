@@ -19,9 +19,9 @@ SLOWEST = 4.0
 """A column's unit is at most this many times smaller or larger than its standard deviation."""
 RARE = 0.1
 """Least standard deviation that the column of terminations is scaled by."""
-FARSIGHT = 0.9
-"""What the closeness of an end is multiplied by with each step before it."""
-UNCERTAIN = 3.0
+HALF_CLOSE = 5
+"""Steps before an end at which its closeness is a half; k times as many before it, it is 1 / (1 + k): felt from afar."""
+UNCERTAIN = 1.0
 """How many times less the closeness of an end counts in training: it depends on later actions, and is never certain."""
 SOFTNESS = 0.001
 """Shortfalls of a reward below this share of their standard deviation are not spread out further."""
@@ -101,7 +101,7 @@ def add_outcomes(episode: RecordedEpisode, rewards: RewardScale) -> Array:
     outcomes[0, REWARD] = outcomes[1, REWARD]  # it is never shown or predicted
     outcomes[-1, END] = episode.terminated
     if episode.terminated:
-        outcomes[:, CLOSENESS] = FARSIGHT ** np.arange(episode.steps, -1, -1)
+        outcomes[:, CLOSENESS] = 1 / (1 + np.arange(episode.steps, -1, -1) / HALF_CLOSE)
     return np.concatenate([episode.observations, outcomes], axis=1)
 
 
