@@ -72,7 +72,7 @@ def plot_returns(outcomes: Sequence[Outcome], path: Path) -> None:
             own = [one for one in outcomes if (one.task, one.method) == (name, method)]
             for number, one in enumerate(own):
                 steps, returns = smooth(one)
-                label = None if number else f"{title}, {format_duration(np.mean([o.seconds for o in own]))}"
+                label = None if number else f"{title}, {format_duration(float(np.mean([o.seconds for o in own])))}"
                 axes.plot(steps, returns, color=METHOD_COLORS[method], linewidth=1.1, alpha=0.8, label=label)
         axes.axhline(task.good_return, color="#444444", linewidth=0.8, linestyle=":")
         axes.set(title=task.title, xlabel="environment steps", ylabel="return", xscale="log")

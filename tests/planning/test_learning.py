@@ -198,8 +198,10 @@ def test_a_row_has_the_outcomes_that_came_with_it():
     np.testing.assert_array_equal(rows[:, :3], one.observations)
     np.testing.assert_array_equal(rows[1:, REWARD], scale.transform(one.rewards))
     assert rows[:, END].tolist() == [0.0] * 7 + [1.0]
-    np.testing.assert_allclose(rows[[7, 6, 2, 0], CLOSENESS], [1, 5 / 6, 1 / 2, 5 / 12])
+    np.testing.assert_allclose(rows[[7, 6, 2, 0], CLOSENESS], [1, 10 / 11, 2 / 3, 10 / 17])
     assert not add_outcomes(episode(terminated=False), scale)[:, END:].any()  # a time limit is no end
+    cut = replace(episode(terminated=False), last_closeness=0.5)  # as if there were 10 more steps
+    np.testing.assert_allclose(add_outcomes(cut, scale)[[7, 0], CLOSENESS], [1 / 2, 10 / 27])
 
 
 def test_rewards_near_the_best_are_spread_out():
@@ -268,13 +270,13 @@ def test_after_the_end_nothing_costs_but_the_end_itself():
     cost = -units.rewards.inverse_transform(np.array(units.columns.offset[REWARD]))
     futures = forecaster.predict(sequences)
     np.testing.assert_allclose(futures.costs, cost, rtol=1e-4)
-    np.testing.assert_array_equal(futures.losses, 0)
+    np.testing.assert_array_equal(futures.closeness, 0)
     forecaster.dynamics.ends = True
     futures = forecaster.predict(sequences)
     np.testing.assert_allclose(futures.costs[..., 0], cost, rtol=1e-4)
     np.testing.assert_array_equal(futures.costs[..., 1:], 0)
-    np.testing.assert_allclose(futures.losses[..., 0], 0.25 * units.mean_reward, rtol=1e-4)
-    np.testing.assert_allclose(futures.losses[..., 1:], units.mean_reward, rtol=1e-6)
+    np.testing.assert_allclose(futures.closeness[..., 0], 0.25, rtol=1e-4)
+    np.testing.assert_array_equal(futures.closeness[..., 1:], 1)
 
 
 def diagnosis(**words):

@@ -239,15 +239,13 @@ class Futures(NamedTuple):
 
     Attributes:
         costs: of each step, 0 after the end.
-        losses: mean reward of a step, times how close the end is: what each step costs beyond the costs, as a plan that
-            just survives its horizon is not as good as one that is far from any end. They are negative where ends are
-            sought, because rewards are.
+        closeness: how close the end is, from 0 (there is none in sight) to 1 (it is over).
 
-    Shape: costs and losses [M, N, T]; observations [M, N, T, O].
+    Shape: costs and closeness [M, N, T]; observations [M, N, T, O].
     """
 
     costs: Array
-    losses: Array
+    closeness: Array
     observations: Array
 
 
@@ -321,16 +319,14 @@ class Forecaster:
         predicted = self.dynamics.units.inverse_transform(np.stack(futures))  # [M, N, T, O + 3]
         observations = predicted[..., :-OUTCOMES]
         costs = -predicted[..., REWARD] if self.cost is None else self._given_costs(observations, sequences)
-        losses = np.zeros_like(costs)
+        closeness = np.zeros_like(costs)
         if self.dynamics.ends:
             ends = np.clip((predicted[..., END] - DOUBT) / (1 - 2 * DOUBT), 0, 1)
             going = np.cumprod(1 - ends, axis=-1)
             going = np.concatenate([np.ones_like(going[..., :1]), going[..., :-1]], axis=-1)
             costs = costs * going
-            if self.cost is None:
-                closeness = 1 - going * (1 - np.clip(predicted[..., CLOSENESS], 0, 1))  # 1 after the end
-                losses = self.dynamics.units.mean_reward * closeness
-        return Futures(costs, losses, observations)
+            closeness = 1 - going * (1 - np.clip(predicted[..., CLOSENESS], 0, 1))  # 1 after the end
+        return Futures(costs, closeness, observations)
 
     def _given_costs(self, observations: Array, sequences: Array) -> Array:
         assert self.cost is not None

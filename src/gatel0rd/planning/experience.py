@@ -122,6 +122,8 @@ class RecordedEpisode:
         actions: [T, A], as :class:`ActionCoding` has them.
         rewards: [T].
         terminated: whether the environment ended it, and not the time limit.
+        last_closeness: how close the model thought an end was when the time was over, from 0 to 1; it stands for what
+            would have come.
         kind: how its actions were chosen.
         seconds: time that it took.
         findings: what was diagnosed, and ``is_success`` of the last step's info if it was there, as plain data.
@@ -133,6 +135,7 @@ class RecordedEpisode:
     terminated: bool
     kind: EpisodeKind
     seconds: float = 0.0
+    last_closeness: float = 0.0
     findings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -145,6 +148,7 @@ class RecordedEpisode:
             "terminated": self.terminated,
             "kind": self.kind,
             "seconds": self.seconds,
+            "last_closeness": self.last_closeness,
             "findings": self.findings,
         }
         save_arrays(path, arrays, kind="episode", metadata=metadata)

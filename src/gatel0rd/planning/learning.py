@@ -261,10 +261,12 @@ class ControlLearner:
         return self.dynamics is None or new >= self.config.fit_every or (new > 0 and self.steps >= self.config.steps)
 
     def _fit(self) -> None:
-        first, episodes, began = self.dynamics is None, self.learned_from, time.monotonic()
-        if self.dynamics is None:
+        episodes, began = self.learned_from, time.monotonic()
+        units = find_units(episodes)
+        first = self.dynamics is None or self.dynamics.units.are_outgrown_by(units)
+        if self.dynamics is None or first:
             self.dynamics = Dynamics(
-                self.coding, self.observation_size, find_units(episodes), self.config.dynamics, seed=self.config.seed
+                self.coding, self.observation_size, units, self.config.dynamics, seed=self.config.seed
             )
         terms = self.dynamics.fit(
             episodes,
@@ -286,13 +288,13 @@ class ControlLearner:
         rng, search_rng = map(np.random.default_rng, seeds)
         seen = self._flat(self.env.reset(seed=int(reset_seed.generate_state(1)[0] >> 1))[0])
         policy = None if kind == "random" else self._plan(seen, kind, rng, search_rng)
-        drawn: Array | list[Array] = [] if policy is not None else self.coding.draw(self.limit, self.config.random_exponent, rng)
+        random = self.coding.draw(self.limit, self.config.random_exponent, rng) if policy is None else np.empty(0)
         observations, ended, terminated = [seen], False, False
         actions: list[Array] = []
         rewards: list[float] = []
         on_frame()
         while not ended:
-            action = drawn[len(actions)] if policy is None else policy()
+            action = random[len(actions)] if policy is None else policy()
             observation, reward, terminated, truncated, info = self.env.step(self.coding.decode(action))
             ended = bool(terminated or truncated)
             observations.append(self._flat(observation))
@@ -314,6 +316,7 @@ class ControlLearner:
             terminated=bool(terminated),
             kind=kind,
             seconds=round(time.monotonic() - began, 3),
+            last_closeness=0.0 if policy is None else policy.closeness,
             findings={"is_success": bool(info["is_success"])} if "is_success" in info else {},
         )
         return episode if policy is None else self._diagnose(policy, episode)

@@ -41,6 +41,10 @@ class PlanningPolicy:
         self.caution, self.exploration, self.rng = caution, exploration, rng
         self.planner = self.coding.make_planner(search, search_rng)
         self.forecaster = Forecaster(dynamics, cost)
+        # A plan that just survives its horizon is not as good as one that is far from any end: being close to one costs
+        # what ending does, the rewards of later steps. Where rewards are negative, ends are sought.
+        self.price = dynamics.units.mean_reward if cost is None else 0.0
+        self.closeness = 0.0  # of the next step, as planned
         self.forecaster.begin(observation)
         self.plans: list[Array] = []
         self.stds: list[float] = []
@@ -52,12 +56,13 @@ class PlanningPolicy:
         futures = self.forecaster.predict(self.planner.planned)
         self.plans.append(futures.costs[:, 0].mean(axis=0))
         self.stds.append(float(futures.costs[:, 0].sum(axis=-1).std()))
+        self.closeness = float(futures.closeness[:, 0, 0].mean())
         self.visited.append(futures.observations[:, 0].mean(axis=0))
         return self.coding.disturb(action, self.exploration, self.rng) if self.exploration else action
 
     def _objective(self, sequences: Array) -> Array:
         futures = self.forecaster.predict(sequences[0])
-        totals = (futures.costs + futures.losses).sum(axis=-1)  # [M, N]
+        totals = (futures.costs + self.price * futures.closeness).sum(axis=-1)  # [M, N]
         result: Array = totals.mean(axis=0) + self.caution * totals.std(axis=0)
         return result[None]
 

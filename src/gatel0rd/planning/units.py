@@ -15,14 +15,14 @@ from gatel0rd.planning.noise import Array
 OUTCOMES = 3
 """Columns after those of the observation: the reward, whether the episode ended, and how close its end was."""
 REWARD, END, CLOSENESS = -3, -2, -1
-SLOWEST = 4.0
+SLOWEST = 2.0
 """A column's unit is at most this many times smaller or larger than its standard deviation."""
 RARE = 0.1
 """Least standard deviation that the column of terminations is scaled by."""
-HALF_CLOSE = 5
-"""Steps before an end at which its closeness is a half; k times as many before it, it is 1 / (1 + k): felt from afar."""
-UNCERTAIN = 1.0
-"""How many times less the closeness of an end counts in training: it depends on later actions, and is never certain."""
+OUTGROWN = 2.0
+"""Units that would now be larger than this many times what they are do not fit any more."""
+HALF_CLOSE = 10
+"""Steps before an end at which its closeness is a half; n times as many steps before it, it is 1 / (1 + n)."""
 SOFTNESS = 0.001
 """Shortfalls of a reward below this share of their standard deviation are not spread out further."""
 
@@ -81,6 +81,11 @@ class Units(NamedTuple):
         plain[..., REWARD] = self.rewards.inverse_transform(plain[..., REWARD])
         return plain
 
+    def are_outgrown_by(self, later: Units) -> bool:
+        """Whether observations spread so far by now that a network would see most of them as extreme."""
+        size = len(self.columns.scale) - OUTCOMES
+        return bool((np.array(later.columns.scale) > OUTGROWN * np.array(self.columns.scale))[:size].any())
+
     def describe(self) -> dict[str, Any]:
         """As plain data, which :func:`read_units` reads."""
         columns = {"offset": list(self.columns.offset), "scale": list(self.columns.scale)}
@@ -100,8 +105,9 @@ def add_outcomes(episode: RecordedEpisode, rewards: RewardScale) -> Array:
     outcomes[1:, REWARD] = rewards.transform(episode.rewards)
     outcomes[0, REWARD] = outcomes[1, REWARD]  # it is never shown or predicted
     outcomes[-1, END] = episode.terminated
-    if episode.terminated:
-        outcomes[:, CLOSENESS] = 1 / (1 + np.arange(episode.steps, -1, -1) / HALF_CLOSE)
+    last = 1.0 if episode.terminated else episode.last_closeness
+    if last > 0:  # n steps before a closeness of 1 / (1 + m) it is 1 / (1 + m + n / HALF_CLOSE)
+        outcomes[:, CLOSENESS] = 1 / (1 / last + np.arange(episode.steps, -1, -1) / HALF_CLOSE)
     return np.concatenate([episode.observations, outcomes], axis=1)
 
 
@@ -122,7 +128,7 @@ def find_units(episodes: Sequence[RecordedEpisode]) -> Units:
     reward_scale = RewardScale(float(rewards.max()), SOFTNESS * reward_std)
     outcomes = np.concatenate([add_outcomes(episode, reward_scale)[1:, -OUTCOMES:] for episode in episodes])
     spread, _, closeness = (float(value) or 1.0 for value in outcomes.std(axis=0))
-    outcome_scale = np.array([spread, rare, UNCERTAIN * closeness]) / change
+    outcome_scale = np.array([spread, rare, closeness]) / change
     offset = [*observations.mean(axis=0).tolist(), float(outcomes[:, REWARD].mean()), 0.0, 0.0]
     columns = Scaling(tuple(offset), (*scale.tolist(), *outcome_scale.tolist()))
     return Units(columns, change, reward_scale, float(rewards.mean()))
