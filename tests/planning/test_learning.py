@@ -151,6 +151,8 @@ def test_another_seed_or_setting_needs_another_directory(tmp_path):
         learn(make(), tmp_path, replace(QUICK, seed=1))
     with pytest.raises(FileError, match="observation_size"):
         learn(make(hide=()), tmp_path, replace(QUICK, steps=20, tests=0))
+    with pytest.raises(FileError, match="shown"):
+        learn(make(hide=(0,)), tmp_path, replace(QUICK, steps=20, tests=0))
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm", "none"])
@@ -225,6 +227,16 @@ def test_units_make_changes_and_rewards_equally_large():
     np.testing.assert_allclose(plain[1:, REWARD], episodes[0].rewards, atol=1e-5)
     np.testing.assert_allclose(units.transform_observation(episodes[0].observations[4])[:3], rows[0][4, :3], atol=1e-6)
     assert read_units(json.loads(json.dumps(units.describe()))) == units
+
+
+def test_units_are_outgrown_when_observations_spread():
+    episodes = [episode(40, seed) for seed in range(5)]
+    units = find_units(episodes)
+    wider = [replace(one, observations=one.observations * [1, 2.1, 1]) for one in episodes]
+    assert units.are_outgrown_by(find_units(wider)) and not units.are_outgrown_by(units)
+    assert not find_units(wider).are_outgrown_by(units)  # narrower is no harm
+    rewarded = [replace(one, rewards=10 * one.rewards) for one in episodes]
+    assert not units.are_outgrown_by(find_units(rewarded))
 
 
 def test_what_no_memory_can_know_hardly_counts_in_training():

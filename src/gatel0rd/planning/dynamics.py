@@ -116,10 +116,12 @@ class Dynamics:
         self, coding: ActionCoding, observation_size: int, units: Units, config: DynamicsConfig, *, seed: int
     ) -> None:
         self.coding, self.observation_size, self.units, self.config = coding, observation_size, units, config
+        # a velocity is a product of what is seen, which takes two layers, and a number, which noise would blur
+        cell = CellConfig(name=config.cell, hidden_size=config.hidden_size, net_layers=2, noise_std=0.0)
         described = OutcomeModelConfig(
             observation_size=observation_size + OUTCOMES,
             action_size=coding.size,
-            cell=CellConfig(name=config.cell, hidden_size=config.hidden_size, net_layers=2, noise_std=0.0),
+            cell=cell,
             feature_size=config.features,
             pre_layers=2,
             init_layers=0,

@@ -169,6 +169,7 @@ class ControlLearner:
             "environment": "" if self.env.spec is None else self.env.spec.id,
             "limit": self.limit,
             "observation_size": self.observation_size,
+            "shown": self.env.get_wrapper_attr("shown") if self.env.has_wrapper_attr("shown") else None,
             "actions": str(self.env.action_space),
             "own_cost": self.cost is not None,
             "settings": content_hash(replace(self.config, steps=self.config.random_steps, tests=0)),
