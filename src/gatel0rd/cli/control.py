@@ -38,7 +38,9 @@ def control(
         arg(help="The memory of the learned model; with none it has no memory."),
     ] = "gatel0rd",
     steps: Annotated[
-        int, COUNT, arg(metavar="N", help="Budget of environment steps, without the test episodes.")
+        int,
+        COUNT,
+        arg(metavar="N", help="Budget of environment steps, without the test episodes; a larger one continues."),
     ] = 6000,
     random_steps: Annotated[int, COUNT, arg(metavar="N", help="Number of these steps with random actions.")] = 800,
     models: Annotated[int, COUNT, arg(metavar="N", help="Number of models that vote, with different seeds.")] = 1,
@@ -62,7 +64,7 @@ def control(
 ) -> dict[str, Any]:
     """Learn to control an environment by planning with a memory.
 
-    A world model learns from random, then planned actions; the same call resumes, one with more steps continues.
+    A world model learns from random, then planned actions. The same call resumes.
     """
     from gatel0rd.paper.films import check_film
     from gatel0rd.planning.dynamics import DynamicsConfig
