@@ -311,7 +311,11 @@ def test_one_sentence_says_what_is_wrong():
     hopeful = diagnosis(real=[1.0] * 12 + [3.0] * 8)
     assert hopeful.describe() == "plans are optimistic by 3.0x beyond step 12: collect planned episodes"
     wrong = diagnosis(error=[0.1] * 5 + [2.0] * 15, real=[1.0] * 12 + [3.0] * 8)
-    assert "beyond step 5, even for the actions that were taken" in wrong.describe()
+    assert "beyond step 5, even for the actions that were taken: train longer" in wrong.describe()
+    blind = diagnosis(error=[0.1] * 2 + [2.0] * 18)
+    assert "beyond step 2, even for the actions that were taken: something that matters is hidden" in blind.describe()
+    constant = diagnosis(error=[1e-4] * 20, real=[-1.0] * 20, planned=[-1.0] * 20, cost_std=0.0)
+    assert constant.describe() == "predictions and plans hold over all 20 steps"
     assert "leave what was seen beyond step 7" in diagnosis(away=[0.0] * 7 + [1.0] * 13).describe()
     assert "65% of the gates are open" in diagnosis(open_rate=0.65).describe()
     below = diagnosis(planned=[-1.0] * 20, real=[-1.0] * 10 + [1.0] * 10)

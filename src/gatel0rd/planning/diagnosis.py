@@ -16,6 +16,8 @@ LEAST_SPREAD = 0.1
 """Standard deviation that costs are taken to have at least, as a share of their mean: constant ones have none."""
 SEEN = 0.99
 """Quantile of the distances between neighbours in the data, beyond which a plan has left it."""
+EARLY = 3
+"""Steps ahead within which no error has added up yet."""
 AWAY = 0.3
 """Share of plans that may leave the data."""
 COMPARED = 1000
@@ -66,9 +68,12 @@ class Diagnosis:
         wrong, hopeful = _first(np.array(self.error) > limit), _first(gap > limit)
         away = _first(np.array(self.away) > AWAY)
         if wrong is not None and (hopeful is None or wrong <= hopeful):
+            advice = "train longer, or plan fewer steps ahead"
+            if wrong <= EARLY:
+                advice = "something that matters is hidden from the model, or it is not trained enough"
             return (
                 f"predictions are off by more than half of the costs' spread beyond step {wrong}, even for the actions "
-                "that were taken: train longer, or plan fewer steps ahead"
+                f"that were taken: {advice}"
             )
         if hopeful is not None:
             real, planned = (float(np.mean(values[hopeful:])) for values in (self.real, self.planned))
