@@ -174,7 +174,17 @@ def run_ppo(name: str, seed: int, directory: Path) -> Outcome:
         preset="tuned",
         continuous=not discrete,
     )
-    config = replace(config, environments=PPO_ENVIRONMENTS)
+    config = replace(
+        config,
+        environments=PPO_ENVIRONMENTS,
+        learning_rate=0.001,
+        gamma=0.95,
+        gae_lambda=0.95,
+        clip_norm=0.5,
+        sparsity_weight=0.001,
+        normalize_advantages=True,  # returns are of any size here
+        clip_values=False,
+    )
     trainer = AgentTrainer(make_envs(), agent, config, frames=PPO_FRAMES, seed=seed, directory=directory)
     trained = trainer.run()
     played = play_episodes(trained, make_vector_env(make_envs(), PPO_ENVIRONMENTS), episodes=TESTS, seed=seed + 1)
