@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.control import METHODS, TASKS, Outcome
 from gatel0rd.cli.console import format_duration
-from gatel0rd.paper.report.figures import COLORS, save_as, styled
+from gatel0rd.paper.report.figures import COLORS, save_as, shrink, styled
 from gatel0rd.tables import Table
 
 IN_A_ROW = 5
@@ -65,9 +65,11 @@ def _describe(own: Sequence[Outcome], good_return: float) -> list[str]:
 def plot_returns(outcomes: Sequence[Outcome], path: Path) -> None:
     """Draw returns of training episodes over environment steps, each seed as a line, to a PNG or SVG file."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
-    figure, places = plt.subplots(1, len(TASKS), figsize=(9, 3.4), layout="constrained")
-    for axes, (name, task) in zip(places, TASKS.items(), strict=True):
+    shown = {name: task for name, task in TASKS.items() if any(one.task == name for one in outcomes)}
+    figure, places = plt.subplots(1, len(shown), figsize=(4.2 * len(shown), 3.4), layout="constrained", squeeze=False)
+    for axes, (name, task) in zip(places[0], shown.items(), strict=True):
         for method, title in METHODS.items():
             own = [one for one in outcomes if (one.task, one.method) == (name, method)]
             for number, one in enumerate(own):
@@ -76,5 +78,8 @@ def plot_returns(outcomes: Sequence[Outcome], path: Path) -> None:
                 axes.plot(steps, returns, color=METHOD_COLORS[method], linewidth=1.1, alpha=0.8, label=label)
         axes.axhline(task.good_return, color="#444444", linewidth=0.8, linestyle=":")
         axes.set(title=task.title, xlabel="environment steps", ylabel="return", xscale="log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.legend(fontsize=6, loc="best")
     save_as(figure, path)
+    if path.suffix == ".png":
+        shrink(path, width=1200).replace(path)

