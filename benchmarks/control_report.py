@@ -82,4 +82,4 @@ def plot_returns(outcomes: Sequence[Outcome], path: Path) -> None:
         axes.legend(fontsize=6, loc="best")
     save_as(figure, path)
     if path.suffix == ".png":
-        shrink(path, width=1200).replace(path)
+        shrink(path, width=1200, colors=128).replace(path)
