@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip install --quiet --constraint constraints.txt
+# most of the 27,000 files that --no-compile leaves alone are never imported
+PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 # what an install compiles or reads; Python files are used in place
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
 # two processes of one thread each: more threads than cores only wait for each other
@@ -11,7 +12,7 @@ PYTEST := -m pytest --numprocesses $(or $(JOBS),2) --dist worksteal
 COVERAGE := build/coverage.json
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo lint check test coverage core package bench kernels sanitize fuzz public docs clean
+.PHONY: setup demo lint check test coverage core package bench kernels sanitize fuzz soak public docs clean
 
 # torch comes first and pinned: any other request for it would download gigabytes of CUDA
 $(VENV)/.torch: constraints.txt
@@ -94,11 +95,17 @@ sanitize: $(VENV)/.dev
 	for set in $$($(BIN)/python -c "from gatel0rd.engine import native; print(*native.module().available())"); do \
 		GATEL0RD_ISA=$$set $(SANITIZERS) $(BIN)/python -m pytest tests/engine/test_engine.py tests/engine/test_hostile.py tests/nn/test_gated_layer.py \
 			tests/training/test_trainer.py -k "$(or $(TESTS),not killed)" || exit 1; done
-	$(SANITIZERS) $(BIN)/python tests/fuzz/engine.py --seconds $(or $(SECONDS),60)
+	$(SANITIZERS) $(FUZZ) engine --seconds $(or $(SECONDS),60)
 
-# random and mutated programs, shapes and calls for the engine: make fuzz SECONDS=600
+# hostile input, $(SECONDS) for each target, and $(TRIES) at most: make fuzz SECONDS=600 TARGET="tables files"
+FUZZ := PYTHONPATH=tests $(BIN)/python -m fuzz
+fuzz soak: export OMP_NUM_THREADS = 1
 fuzz: $(VENV)/.dev
-	$(BIN)/python tests/fuzz/engine.py --seconds $(or $(SECONDS),600) --seed $$(date +%s)
+	$(FUZZ) $(TARGET) --seconds $(or $(SECONDS),600) --tries $(or $(TRIES),100000000) --seed $(or $(SEED),$$(date +%s))
+
+# the explorer under load, with its memory watched: make soak SECONDS=180
+soak: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m fuzz.soak --seconds $(or $(SECONDS),180)
 
 # figures and tables from the records, then the site; `make docs SERVE=1` also serves it at http://127.0.0.1:8000
 docs: export NO_MKDOCS_2_WARNING = 1

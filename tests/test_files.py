@@ -25,6 +25,7 @@ from gatel0rd.files import (
     read_json,
     save_arrays,
     write_atomically,
+    write_sealed_json,
 )
 
 HOLD = """
@@ -204,4 +205,27 @@ def test_json_of_another_form_is_an_error_that_names_the_file(tmp_path, text):
     path = tmp_path / "file.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(FileError, match=r"file\.json (is damaged|cannot be read)"):
+        read_json(path)
+
+
+def test_no_byte_of_a_sealed_file_changes_unnoticed(tmp_path):
+    path = tmp_path / "file.json"
+    content = {"loss": 0.125, "names": ["a", "λ"], "sizes": {"3": 4, "10": None}}
+    write_sealed_json(path, {**content, "sizes": {3: 4, 10: None}})
+    assert read_json(path) == content
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for bit in range(8):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+            try:
+                assert read_json(path) == content  # a space became a line break
+            except FileError:
+                continue
+
+
+@pytest.mark.parametrize("levels", [101, 990, 100_000])
+def test_json_that_is_nested_deeply_is_refused_before_anything_follows_it(tmp_path, levels):
+    path = tmp_path / "file.json"
+    path.write_text('{"a":' + "[" * levels + "]" * levels + "}")
+    with pytest.raises(FileError, match="it is nested too deeply"):
         read_json(path)

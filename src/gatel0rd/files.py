@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import secrets
 import stat
 import sys
@@ -186,19 +187,57 @@ def write_json(path: Path, content: Any) -> None:
     write_atomically(path, brackets[0] + "\n" + ",\n".join(lines) + "\n" + brackets[1] + "\n")
 
 
+def write_sealed_json(path: Path, content: dict[str, Any]) -> None:
+    """Write an object as JSON, atomically, with a checksum by which :func:`read_json` knows that it is undamaged."""
+    plain = json.loads(json.dumps(content))
+    write_json(path, {**plain, SEAL: _seal_content(plain)})
+
+
+SEAL = "sha256"
+"""What the checksum is called in a JSON file."""
+
+
+def _seal_content(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; anything else is a :class:`FileError` that names the file."""
+    """The object in a JSON file, which may be sealed; anything else is a :class:`FileError` that names the file."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{path} cannot be read ({error}); restore it or make it again") from error
-    return parse_json(text, path)
+    content = parse_json(text, path)
+    seal = content.pop(SEAL, None)  # there is none in files of earlier versions
+    misnamed = any(isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) for value in content.values())
+    if misnamed or (seal is not None and seal != _seal_content(content)):
+        raise FileError(
+            f"{path} is damaged: its content does not match the checksum inside; restore it or make it again"
+        )
+    return content
+
+
+MOST_NESTED = 100
+"""Levels of JSON: our own files have ten, and Python's own limit depends on who is asking."""
+
+
+def is_nested_deeply(content: Any) -> bool:
+    """Whether JSON data has more than :data:`MOST_NESTED` levels."""
+    level = [content]
+    for _ in range(MOST_NESTED):
+        inner = [list(entry.values()) if isinstance(entry, dict) else entry for entry in level]
+        level = [value for entry in inner if isinstance(entry, list) for value in entry]
+        if not level:
+            return False
+    return True
 
 
 def parse_json(text: str, source: Path) -> dict[str, Any]:
     """The object in a text. Integers have 128 bits at most, which states of random number generators need."""
     try:
         content = json.loads(text, parse_int=_parse_integer)
+        if is_nested_deeply(content):
+            raise RecursionError
     except (ValueError, RecursionError) as error:
         what = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise FileError(f"{source} is damaged: {what}; restore it or make it again") from error

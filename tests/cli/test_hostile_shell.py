@@ -159,8 +159,9 @@ def test_every_command_has_json():
         assert "json" in inspect.signature(command).parameters, words
 
 
-def test_json_to_standard_output_stands_alone():
-    result = subprocess.run([*GATEL0RD, "list", "--json", "/dev/stdout"], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("file", ["/dev/stdout", "-"])
+def test_json_to_standard_output_stands_alone(file):
+    result = subprocess.run([*GATEL0RD, "list", "--json", file], capture_output=True, text=True, check=True)
     assert json.loads(result.stdout)[0]["id"] and "in the paper" in result.stderr
 
 

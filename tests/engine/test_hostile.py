@@ -24,7 +24,7 @@ from gatel0rd.nn.unroll import cell_program, unroll
 from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.steps import make_stepper
 
-FUZZ = Path(__file__).parents[1] / "fuzz" / "engine.py"
+TESTS = Path(__file__).parents[1]
 
 
 def make_program(steps=7, count=5):
@@ -289,11 +289,15 @@ def test_two_python_threads_with_two_models_give_the_bits_of_one():
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_random_and_mutated_programs_do_not_end_the_process(seed):
-    command = [sys.executable, str(FUZZ), "--tries", "1500", "--seconds", "60", "--seed", str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    last = done.stdout.replace("\r", "\n").splitlines()
-    assert done.returncode == 0, f"the process ended with {done.returncode} after {last[-1:]}: {done.stderr[-500:]}"
-    counts = dict(line.rsplit(": ", 1) for line in last if ": " in line)
+def test_random_and_mutated_programs_do_not_end_the_process(seed, tmp_path):
+    command = [sys.executable, "-m", "fuzz", "engine", "--tries", "1500", "--seconds", "60", "--seed", str(seed)]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    done = subprocess.run(
+        [*command, "--keep", str(tmp_path)], capture_output=True, text=True, timeout=300, env=environment
+    )
+    last = tmp_path / "engine.running"
+    number = last.read_text().strip() if last.exists() else "the last try"
+    assert done.returncode == 0, f"the process ended with {done.returncode} in {number}: {done.stderr[-500:]}"
+    counts = dict(line.strip().rsplit(": ", 1) for line in done.stdout.splitlines() if ": " in line)
     assert all(int(counts[f"{call}: computed"]) > 5 for call in ("call_layers", "call_cells", "call_mutants"))
     assert all(int(counts[f"{call}: refused"]) > 5 for call in ("call_programs", "call_layers", "call_mutants"))

@@ -2,21 +2,20 @@
 
 A crash ends the process, which is what the caller looks for:
 
-    python tests/fuzz/engine.py --seconds 60 --seed 0
+    PYTHONPATH=tests python -m fuzz engine --seconds 60
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import time
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
+from fuzz.driver import Target
 from torch import Tensor
 
 from gatel0rd.engine import instruction_sets, native
@@ -221,38 +220,20 @@ def call_mutants(draw: Draw) -> None:
 CALLS = (call_programs, call_layers, call_cells, call_mutants)
 
 
-def fuzz(*, seconds: float, tries: int, seed: int) -> Counter[str]:
-    """Calls until the time or the tries are over; what came of them."""
-    counts: Counter[str] = Counter()
-    end = time.monotonic() + seconds
-    number = seed * 10**9
-    while sum(counts.values()) < tries and time.monotonic() < end:
-        rng = random.Random(number)
-        torch.manual_seed(number % 2**31)
-        call = CALLS[number % len(CALLS)]
+class Engine(Target):
+    """Calls of the compiled engine. A crash ends the process; the file ``engine.running`` has the number of the try."""
+
+    name = "engine"
+
+    def attempt(self, rng: random.Random, place: Path) -> str:
+        torch.manual_seed(rng.randrange(2**31))
+        call = rng.choice(CALLS)
         draw = Draw(rng, rng.choice([0.0, 0.02, 0.2]))
         native.module().use(rng.choice(instruction_sets()))
-        print(f"try {number}", end="\r", flush=True)  # the last one that is seen is the one that crashed
-        try:
-            call(draw)
-            counts[f"{call.__name__}: computed"] += 1
-        except REFUSALS:
-            counts[f"{call.__name__}: refused"] += 1
-        number += 1
-    return counts
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--tries", type=int, default=10**9)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    torch.set_num_threads(2)
-    warnings.simplefilter("ignore")
-    for outcome, count in sorted(fuzz(seconds=options.seconds, tries=options.tries, seed=options.seed).items()):
-        print(f"{outcome}: {count}")
-
-
-if __name__ == "__main__":
-    main()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                call(draw)
+            except REFUSALS:
+                return f"{call.__name__}: refused"
+        return f"{call.__name__}: computed"

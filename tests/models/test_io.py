@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from gatel0rd.files import FileError, read_header, save_arrays
+from gatel0rd.files import FileError, load_arrays, read_header, save_arrays
 from gatel0rd.models import ActorCritic, WorldModel
 from gatel0rd.models.config import ActorCriticConfig, WorldModelConfig
 from gatel0rd.models.fitted import wrap_model
@@ -205,3 +206,26 @@ def test_a_changed_description_is_noticed(tmp_path):
             load_fitted(tmp_path)
     path.write_text(re.sub(r',\n"sha256": "[0-9a-f]+"', "", text))  # as the first versions wrote it
     assert load_fitted(tmp_path).info == {"error": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("cell", "hidden_size", 2**28),
+        ("cell", "num_layers", 0),
+        ("cell", "num_layers", 2**31),
+        ("cell", "net_layers", 2**31),
+        (None, "pre_layers", 2**31),
+        (None, "feature_size", 2**40),
+        (None, "observation_size", -1),
+    ],
+)
+def test_sizes_that_the_weights_do_not_have_take_no_memory_and_no_time(places, part, name, value):
+    path = places[ContentKind.WORLD_MODEL] / "model.safetensors"
+    arrays, metadata = load_arrays(path, kind="model")
+    (metadata["config"] if part is None else metadata["config"][part])[name] = value
+    save_arrays(path, arrays, kind="model", metadata=metadata)
+    begin = time.monotonic()
+    with pytest.raises(FileError, match=r"model\.safetensors (is damaged|belongs to another model)"):
+        load_model(path)
+    assert time.monotonic() - begin < 10

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from processes import children
+
+from gatel0rd.files import read_json
 
 pytestmark = pytest.mark.cluster
 KILLS = 10
@@ -28,7 +29,7 @@ def finished(out) -> dict:
 
 def lasting(path) -> dict:
     """What a record says about a run, without how long it took, and at which commit of a tree that may be edited."""
-    record = json.loads(path.read_text())
+    record = read_json(path)
     del record["wall_seconds"], record["code"]["commit"]
     return record
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from processes import children
 
-from gatel0rd.files import write_atomically
+from gatel0rd.files import read_json, write_atomically
 from gatel0rd.paper.executors import base, ray, slurm
 from gatel0rd.paper.executors.base import Work
 from gatel0rd.paper.executors.config import ExecutorConfig
@@ -60,7 +60,7 @@ def lasting(record: dict) -> dict:
 
 
 def record_of(run, out):
-    return lasting(json.loads((out / run.directory_name / "record.json").read_text()))
+    return lasting(read_json(out / run.directory_name / "record.json"))
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_a_job_that_is_killed_is_submitted_again(tmp_path, alone, monkeypatch):
     assert failures == [] and watch.ends == {0: None, 1: None}
     assert [index for index, _ in watch.retries] == killed
     assert [record_of(run, tmp_path) for run in runs] == alone
-    assert json.loads((tmp_path / "slurm" / "jobs.json").read_text()) == {}
+    assert read_json(tmp_path / "slurm" / "jobs.json") == {}
 
 
 @pytest.mark.cluster

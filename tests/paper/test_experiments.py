@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gatel0rd.config import from_json, to_json
-from gatel0rd.files import FileError
+from gatel0rd.files import FileError, read_json
 from gatel0rd.models import load_model
 from gatel0rd.paper.catalogue import catalogue
 from gatel0rd.paper.execute import measure_again, round_numbers
@@ -240,9 +240,7 @@ def test_a_run_in_parts_leaves_the_record_of_a_whole_run(tmp_path):
     with pytest.raises(FileError, match="holds an unfinished run; continue it with --resume"):
         run.execute(tmp_path / "parts")
     run.execute(tmp_path / "parts", resume=True)
-    records = [
-        json.loads((tmp_path / part / run.directory_name / "record.json").read_text()) for part in ("whole", "parts")
-    ]
+    records = [read_json(tmp_path / part / run.directory_name / "record.json") for part in ("whole", "parts")]
     for record in records:
         record.pop("wall_seconds")
     assert records[0] == records[1]
@@ -268,10 +266,10 @@ def test_workers_give_the_records_of_one_process_and_survive_a_bad_run(out, tmp_
 def test_measuring_again_changes_the_measures_only(tmp_path):
     directory = small_run("billiard/gating").execute(tmp_path)
     path = directory / "record.json"
-    before = json.loads(path.read_text())
+    before = read_json(path)
     path.write_text(json.dumps(before | {"measures": {}}))
     assert measure_again(directory) == path
-    after = json.loads(path.read_text())
+    after = read_json(path)
     assert after["code"].pop("measured") == before["code"]["commit"]
     assert after == before
     with pytest.raises(FileError, match="only finished runs can be measured again"):

@@ -12,7 +12,7 @@ import pytest
 
 from gatel0rd.cli.main import main
 from gatel0rd.config import content_hash, to_json
-from gatel0rd.files import FileError, load_arrays, save_arrays
+from gatel0rd.files import FileError, load_arrays, read_json, save_arrays
 from gatel0rd.paper import run as run_module
 from gatel0rd.paper import schema
 from gatel0rd.paper.agent_run import AgentRun
@@ -48,11 +48,11 @@ def contents(directory):
 
 @pytest.mark.parametrize("scenario", RUNS)
 def test_an_old_record_becomes_one_of_this_version_with_the_same_numbers(old, scenario):
-    (before,) = (json.loads(path.read_text()) for path in old.glob(f"{scenario}/*/record.json"))
+    (before,) = (read_json(path) for path in old.glob(f"{scenario}/*/record.json"))
     assert migrate(old) == (2, 2)
     run = RUNS[scenario]
     assert [path.name for path in (old / scenario).iterdir()] == [Path(run.directory_name).name]
-    after = json.loads((old / run.directory_name / "record.json").read_text())
+    after = read_json(old / run.directory_name / "record.json")
     described = ("schema", "kind", "run", "group")
     assert {name: after[name] for name in described} == {
         "schema": SCHEMA,
@@ -90,25 +90,25 @@ def test_records_are_copied_elsewhere_and_the_source_is_left_alone(old, tmp_path
     )
     (path,) = old.glob("rrc/*/record.json")
     planned = {"epochs": [10], "success": [0.5]}
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"planning": planned}))  # it was planned with since
+    path.write_text(json.dumps(read_json(path) | {"planning": planned}))  # it was planned with since
     assert migrate(old, tmp_path / "new") == (1, 2)
-    written = json.loads((tmp_path / "new" / RUNS["rrc"].directory_name / "record.json").read_text())
+    written = read_json(tmp_path / "new" / RUNS["rrc"].directory_name / "record.json")
     assert written["planning"] == planned
 
 
 def test_a_record_that_was_planned_with_is_not_replaced_by_one_that_was_not(old, tmp_path):
     migrate(old, tmp_path / "new")
     path = tmp_path / "new" / RUNS["rrc"].directory_name / "record.json"
-    planned = json.loads(path.read_text()) | {"planning": {"epochs": [10], "success": [0.5]}, "wall_seconds": 1.0}
+    planned = read_json(path) | {"planning": {"epochs": [10], "success": [0.5]}, "wall_seconds": 1.0}
     path.write_text(json.dumps(planned))
-    assert migrate(old, tmp_path / "new") == (0, 2) and json.loads(path.read_text()) == planned
+    assert migrate(old, tmp_path / "new") == (0, 2) and read_json(path) == planned
 
 
 @pytest.mark.slow
 def test_measures_of_this_version_are_added_from_the_runs_model(tmp_path, monkeypatch):
     (run,) = plan(find("rrc/gating"), profile="smoke", seeds=[0])
     path = run.execute(tmp_path / "runs") / "record.json"
-    whole = json.loads(path.read_text())
+    whole = read_json(path)
     assert whole["measures"]["latents"]["control"]["with"]["sequences"] > 0
     old = whole | {"measures": {name: value for name, value in whole["measures"].items() if name != "latents"}}
     path.write_text(json.dumps(old))
@@ -117,14 +117,14 @@ def test_measures_of_this_version_are_added_from_the_runs_model(tmp_path, monkey
     (tmp_path / "runs" / "alone" / "record.json").write_text(json.dumps(other))
     assert migrate(tmp_path / "runs", tmp_path / "new", measure=True) == (2, 2)
     written = tmp_path / "new" / run.directory_name / "record.json"
-    found = json.loads(written.read_text())
+    found = read_json(written)
     assert found["code"].pop("measured") == whole["code"]["commit"] and found == whole
-    assert json.loads((tmp_path / "new" / "alone" / "record.json").read_text()) == other
+    assert read_json(tmp_path / "new" / "alone" / "record.json") == other
     monkeypatch.setattr("gatel0rd.paper.execute.load_model", None)  # what was measured once is not measured again
     assert migrate(tmp_path / "runs", tmp_path / "new", measure=True) == (0, 2)
     monkeypatch.undo()
     assert migrate(tmp_path / "runs", measure=True) == (1, 2)
-    assert json.loads(path.read_text()) == json.loads(written.read_text())
+    assert read_json(path) == read_json(written)
 
 
 def test_an_interrupted_migration_is_completed(old):
@@ -138,7 +138,7 @@ def test_directories_with_a_name_of_ones_own_keep_it(old):
     (directory,) = old.glob("minigrid/*")
     directory.rename(old / "my-agent")
     migrate(old)
-    assert json.loads((old / "my-agent" / "record.json").read_text())["group"] == RUNS["minigrid"].group
+    assert read_json(old / "my-agent" / "record.json")["group"] == RUNS["minigrid"].group
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_what_an_older_version_finished_is_not_repeated(old):
 
 def test_models_of_older_versions_still_say_what_run_they_are_of(old, tmp_path):
     (path,) = old.glob("rrc/*/record.json")
-    run = json.loads(path.read_text())["run"]
+    run = read_json(path)["run"]
     save_arrays(tmp_path / "model.safetensors", {}, kind="model", metadata={"run": run})
     assert find_run(tmp_path / "model.safetensors") == RUNS["rrc"]
     agent = load_arrays(tmp_path / "model.safetensors", kind="model")[1] | schema.describe_run(RUNS["minigrid"])

@@ -266,3 +266,61 @@ def test_actions_are_moved_up_if_the_layout_says_so(tmp_path):
     assert note_alignment(moved) == [] and "actions moved up by one row (--same-row)" in moved.notes
     model = small_model(observed=("x",), acted=("push",), layout={"wide": False, "same_row": True})
     np.testing.assert_array_equal(read_for_model(model, path).actions, moved.actions)
+
+
+# what fuzzing found
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "names"),
+    [
+        ("level,x;y", "{},7", ("level", "x;y")),
+        ('"level";"a,b";"c,d"', "{},5;7,25;2", ("level", "a,b", "c,d")),
+        ('level\t"a;b"\t"c;d"', "{}\t7\t2", ("level", "a;b", "c;d")),
+        ("a;b", "{},5;7,25", ("a", "b")),
+    ],
+)
+def test_names_may_contain_other_delimiters(tmp_path, header, row, names):
+    path = write(tmp_path / "d.csv", header, [row.format(step) for step in range(5)])
+    found = read_recordings(path, keep_constant=True)
+    half = 0.5 if ",5" in row else 0.0
+    assert found.observation_names == names and found.observations[:, 0].tolist() == [step + half for step in range(5)]
+    assert (found.observations[:, 1] == (7.25 if half else 7)).all()
+
+
+def test_lines_of_different_lengths_are_named_whatever_the_delimiter(tmp_path):
+    with pytest.raises(RecordingError, match=r"line 2 of .* has 3 columns; the header has 2"):
+        read_recordings(write(tmp_path / "d.csv", "a,b", ["1,2,3"] * 5))
+
+
+def test_a_name_of_thousands_of_digits_is_a_name(tmp_path):
+    path = write(tmp_path / "d.csv", f"x_{'9' * 5000},y", [f"{step},{step % 3}" for step in range(5)])
+    assert read_recordings(path).observations.shape == (5, 2)
+
+
+def test_nothing_is_moved_where_there_is_nothing(tmp_path):
+    np.savez(tmp_path / "d.npz", x=np.zeros(0))
+    with pytest.raises(RecordingError, match="no sequence has 3 steps or more"):
+        read_recordings(tmp_path / "d.npz", Layout(same_row=True))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"sequence": np.zeros(4, dtype=[("a", "f4"), ("b", "U2")])}, "expected a list of numbers or texts"),
+        ({"sequence": np.zeros((4, 7))}, "expected a list of numbers or texts"),
+        ({"actions": np.zeros(4)}, r"actions in .* have shape \(4,\)"),
+    ],
+)
+def test_arrays_that_are_no_names_and_no_actions(tmp_path, arrays, message):
+    np.savez(tmp_path / "d.npz", observations=np.zeros((4, 7, 2)), **arrays)
+    with pytest.raises(RecordingError, match=message):
+        read_recordings(tmp_path / "d.npz")
+
+
+def test_what_other_libraries_say_is_one_line(tmp_path):
+    path = tmp_path / "d.parquet"
+    path.write_bytes(b"PAR1" + b"\xff" * 200 + (100).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(RecordingError, match="is not a Parquet file that can be read") as refused:
+        read_recordings(path)
+    assert "\n" not in str(refused.value)

@@ -208,6 +208,58 @@ def test_a_line_that_is_not_the_one_it_should_be(line, trained, tmp_path):
         make(directory)
 
 
+def test_a_changed_number_is_noticed(trained, tmp_path):
+    make, _, stopped = trained
+    directory = shutil.copytree(stopped, tmp_path / "run")
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    name = next(name for name, value in lines[1].items() if isinstance(value, float) and name != "seconds")
+    lines[1][name] += 0.25
+    (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(FileError, match=rf"metrics\.jsonl is damaged: .*{START_OVER}"):
+        make(directory)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"completed": "3"},
+        {"completed": -1},
+        {"optimizer_steps": None},
+        {"optimizer_steps": [1]},
+        {"history": 3},
+        {"identity": ["x"]},
+    ],
+    ids=str,
+)
+def test_checkpoints_of_another_form(change, trained, tmp_path):
+    make, _, stopped = trained
+    directory = shutil.copytree(stopped, tmp_path / "run")
+    path = directory / "checkpoint.safetensors"
+    arrays, metadata = load_arrays(path, kind="checkpoint")
+    save_arrays(path, arrays, kind="checkpoint", metadata=metadata | change)
+    with pytest.raises(FileError, match=r"(checkpoint\.safetensors|metrics\.jsonl) (is damaged|was written by)"):
+        make(directory)
+
+
+def test_arrays_of_another_form(trained, tmp_path):
+    make, _, stopped = trained
+    path = stopped / "checkpoint.safetensors"
+    arrays, metadata = load_arrays(path, kind="checkpoint")
+    name = next(name for name in arrays if name.startswith("exp_avg."))
+    weights = next(name for name in arrays if name.startswith("model.") and arrays[name].dtype.kind == "f")
+    for number, changed in enumerate(
+        (
+            {**arrays, "elsewhere.x": arrays[name]},
+            {**arrays, f"{name}2": arrays[name]},
+            {**arrays, weights: np.full_like(arrays[weights], np.nan)},
+        )
+    ):
+        directory = shutil.copytree(stopped, tmp_path / str(number))
+        save_arrays(directory / "checkpoint.safetensors", changed, kind="checkpoint", metadata=metadata)
+        with pytest.raises(FileError, match=r"checkpoint\.safetensors (is damaged|has weights that are NaN)"):
+            make(directory)
+
+
 def test_checkpoints_of_other_versions_and_runs(trained, tmp_path):
     make, _, stopped = trained
     directory = shutil.copytree(stopped, tmp_path / "run")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gatel0rd.files import FileError, save_arrays
+from gatel0rd.files import FileError, load_arrays, save_arrays
 from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds.data import generate, obtain
@@ -136,3 +136,35 @@ def test_nan_and_infinite_data_are_errors(data, value):
 def test_impossible_recipes_are_errors(change, message):
     with pytest.raises(ValueError, match=message):
         generate(replace(RECIPE, **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays, metadata: metadata.pop("recipe"), "does not say how it was made"),
+        (lambda arrays, metadata: metadata["recipe"].update(seed="0"), "does not say how it was made"),
+        (lambda arrays, metadata: arrays.update(actions=arrays["actions"][:, :-1]), "is damaged: actions have shape"),
+        (
+            lambda arrays, metadata: arrays["observations"].fill(np.nan),
+            "observations of sequence 0 are NaN",
+        ),
+        (lambda arrays, metadata: arrays.update(strata=arrays["strata"] + 0.5), "has strata of float64"),
+    ],
+)
+def test_files_of_another_form_are_named(data, tmp_path, change, message):
+    path = data.save(tmp_path)
+    arrays, metadata = load_arrays(path, kind="dataset")
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change(arrays, metadata)
+    save_arrays(path, arrays, kind="dataset", metadata=metadata)
+    with pytest.raises(FileError, match=message):
+        Dataset.load(path)
+
+
+def test_parts_that_a_killed_process_left_are_removed(tmp_path):
+    obtain(RECIPE, tmp_path)
+    left = tmp_path / "parts" / RECIPE.name
+    left.mkdir(parents=True)
+    (left / "00000.safetensors").write_bytes(b"x")
+    obtain(RECIPE, tmp_path)
+    assert not left.exists()

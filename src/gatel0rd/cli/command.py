@@ -50,6 +50,8 @@ def complete_command(command: Command) -> Command:
     @wraps(command)
     def run(*args: Any, json: Path | None = None, **kwargs: Any) -> None:
         given = signature.bind(*args, **kwargs).arguments
+        if json == Path("-"):
+            json = Path("/dev/stdout")
         check_numbers(given, hints)
         check_outputs({**given, "json": json}, {**hints, "json": JsonFile})
         with _keep_output_apart(json):

@@ -50,7 +50,7 @@ CellList = Annotated[
     optional("A,B", "Run only these cells or variants, as in gatel0rd,gru or gatel0rd-0.01. The default is all."),
 ]
 OutDirectory = Annotated[Path, arg(metavar="DIR", help="Directory for runs, data and reports.")]
-JsonFile = Annotated[Path | None, optional("FILE", "Write the outcome to this file as JSON.")]
+JsonFile = Annotated[Path | None, optional("FILE", "Write the outcome to this file as JSON; - is standard output.")]
 FilmFile = Annotated[Path | None, optional("FILE", "Film an episode, as a GIF or WebP file.")]
 HiddenSize = Annotated[int, Limits(1, 65_536), arg(metavar="H", help="Number of dimensions of the memory.")]
 LearningRate = Annotated[float, arg(metavar="R", help="Learning rate of Adam.")]

@@ -7,8 +7,6 @@ A path is a file, the directory that a run or a fit left, or the name of a model
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ import numpy as np
 import torch
 
 from gatel0rd.config import from_json, to_json
-from gatel0rd.files import Arrays, FileError, load_arrays, read_header, read_json, save_arrays, write_json
+from gatel0rd.files import Arrays, FileError, load_arrays, read_header, read_json, save_arrays, write_sealed_json
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.models.config import (
     ActorCriticConfig,
@@ -138,6 +136,12 @@ def model_arrays(model: torch.nn.Module) -> Arrays:
 
 def load_weights(model: torch.nn.Module, arrays: Arrays, source: Path) -> None:
     """Put weights into a model; weights of another model are a :class:`FileError` that names the differences."""
+    check_weights(model, arrays, source)
+    model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
+
+
+def check_weights(model: torch.nn.Module, arrays: Arrays, source: Path) -> None:
+    """Weights of another model are a :class:`FileError` that names the differences."""
     own = model.state_dict()
     differences = [f"{name} is missing" for name in own if name not in arrays]
     differences += [f"{name} is not part of this model" for name in arrays if name not in own]
@@ -149,7 +153,6 @@ def load_weights(model: torch.nn.Module, arrays: Arrays, source: Path) -> None:
     if differences:
         shown = "; ".join(differences[:4]) + ("; …" if len(differences) > 4 else "")
         raise FileError(f"{source} belongs to another model: {shown}")
-    model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
 
 
 def check_finite(arrays: Arrays, source: Path) -> None:
@@ -168,13 +171,29 @@ def _restore(file: Path, kind: str, build: Callable[[Any, Arrays], Network]) -> 
             can be made of is an error that names the file.
     """
     arrays, metadata = load_arrays(file, kind=kind)
+    config = metadata.get("config")
     try:
-        network = build(metadata.get("config"), arrays)
-    except (ValueError, TypeError, RuntimeError, OverflowError, MemoryError) as error:
+        _check_layers(config, len(arrays))
+        with torch.device("meta"):  # sizes that the weights do not have are seen before memory is taken for them
+            check_weights(build(config, arrays), arrays, file)
+        network = build(config, arrays)
+    except FileError:
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, MemoryError) as error:
         raise FileError(f"{file} is damaged or of another version: {error}; make it again or restore it") from error
     load_weights(network, arrays, file)
     check_finite(arrays, file)
     return network.eval(), metadata
+
+
+def _check_layers(config: Any, most: int) -> None:
+    """More layers than there are weights are an error, before they are made."""
+    if not isinstance(config, dict):
+        return
+    for name, value in config.items():
+        if name.endswith("layers") and isinstance(value, int) and value > most:
+            raise ValueError(f"{name} is {value}, and there are {most} weights")
+        _check_layers(value, most)
 
 
 # ---- world models ----
@@ -297,13 +316,8 @@ def save_fitted(directory: Path | str, fitted: FittedModel) -> Path:
         save_arrays(directory / VARIANTS_FILE, variants, kind="variants", metadata={"count": len(fitted.variants)})
     else:
         (directory / VARIANTS_FILE).unlink(missing_ok=True)
-    write_json(directory / DESCRIPTION_FILE, {**content, "sha256": _seal(content)})
+    write_sealed_json(directory / DESCRIPTION_FILE, content)  # it is read by people, but not changed by them
     return directory
-
-
-def _seal(content: dict[str, Any]) -> str:
-    """A checksum of a description, which is read by people but not changed by them."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def load_fitted(directory: Path | str) -> FittedModel:
@@ -348,9 +362,6 @@ def _read_description(path: Path, model: WorldModel) -> FittedModel:
     config = model.config
     try:
         content = read_json(path)
-        seal = content.pop("sha256", None)  # there is none in those of the first versions
-        if seal is not None and seal != _seal(content):
-            raise FileError(f"{path} is damaged: its content does not match the checksum inside; fit the model again")
         scaling = {
             name: Scaling(tuple(map(float, entry["offset"])), tuple(map(float, entry["scale"])))
             for name, entry in content["scaling"].items()

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from gatel0rd.config import to_json
-from gatel0rd.files import exclusive, load_arrays, read_json, save_arrays, write_json
+from gatel0rd.files import FileError, exclusive, load_arrays, read_json, save_arrays, write_sealed_json
+from gatel0rd.models.io import check_finite, load_weights
 from gatel0rd.paper.execute import one_thread
 from gatel0rd.paper.provenance import code_commit, processor
 from gatel0rd.paper.records import wilson
@@ -78,7 +79,7 @@ def compare(
             "machine": {"processor": processor(), "threads": task.arms.threads},
             "wall_seconds": round(time.monotonic() - began, 1),
         }
-        write_json(out / "apex.json", record)
+        write_sealed_json(out / "apex.json", record)
     return record
 
 
@@ -92,7 +93,8 @@ def load_policy(path: Path) -> LearnedPolicy:
     """Read a policy's weights."""
     arrays, _ = load_arrays(path, kind="policy")
     policy = LearnedPolicy(torch.Generator())
-    policy.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    load_weights(policy, arrays, path)
+    check_finite(arrays, path)
     return policy
 
 
@@ -130,8 +132,18 @@ def _outcome(reached: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def section(path: Path) -> ReportSection:
-    """What the report says about a comparison: how planner and policy learned, and what guidance is worth."""
+    """What the report says about a comparison: how planner and policy learned, and what guidance is worth.
+
+    A file that is damaged, or that holds something else, is a :class:`FileError`.
+    """
     record = read_json(path)
+    try:
+        return _describe(record)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise FileError(f"{path} is no outcome of `gatel0rd apex` ({error!r}); make it again") from error
+
+
+def _describe(record: dict[str, Any]) -> ReportSection:
     course = [
         [str(number), f"{entry['planner']:.0%}", f"{entry['policy']:.0%}", str(entry["examples"])]
         for number, entry in enumerate(record["rounds"], start=1)

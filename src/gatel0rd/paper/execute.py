@@ -12,7 +12,7 @@ import torch
 import gatel0rd
 from gatel0rd.config import to_json
 from gatel0rd.engine import status
-from gatel0rd.files import FileError, exclusive, load_arrays, read_json, write_json
+from gatel0rd.files import FileError, exclusive, load_arrays, read_json, write_sealed_json
 from gatel0rd.models import load_model
 from gatel0rd.paper.measures import choose_evaluation, measure, measure_latents
 from gatel0rd.paper.provenance import code_commit, processor
@@ -33,9 +33,9 @@ def execute(
         if is_complete(run, directory):
             return directory
         check_resumable(run, directory, resume=resume)
-        write_json(directory / "config.json", to_json(run))
+        write_sealed_json(directory / "config.json", to_json(run))
         outcome = run.train_network(directory, data=data, backend=backend, on_metrics=on_metrics)
-        write_json(directory / "record.json", make_record(run, outcome))
+        write_sealed_json(directory / "record.json", make_record(run, outcome))
     return directory
 
 
@@ -112,7 +112,7 @@ def measure_again(directory: Path) -> Path:
         model = load_model(directory / "model.safetensors")
         record["measures"] = round_numbers(measure(run.scenario, model, evaluations))
         record["code"]["measured"] = code_commit()
-        write_json(path, record)
+        write_sealed_json(path, record)
     return path
 
 

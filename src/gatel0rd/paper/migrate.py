@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gatel0rd.files import FileError, exclusive, read_json, write_json
+from gatel0rd.files import FileError, exclusive, read_json, write_sealed_json
 from gatel0rd.paper.run import Run
 from gatel0rd.paper.schema import KINDS, parse_run, upgrade
 
@@ -111,7 +111,7 @@ def move(migration: Migration) -> bool:
         if moved:
             directory.rename(migration.directory)
         if not migration.current:
-            write_json(migration.directory / "record.json", migration.content)
+            write_sealed_json(migration.directory / "record.json", migration.content)
     return moved or not migration.current
 
 
@@ -125,5 +125,5 @@ def copy(migration: Migration) -> bool:
         there = read_json(path)
         if there == migration.content or ("planning" in there and "planning" not in migration.content):
             return False
-    write_json(path, migration.content)
+    write_sealed_json(path, migration.content)
     return True

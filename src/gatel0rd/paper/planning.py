@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gatel0rd.config import to_json
-from gatel0rd.files import FileError, exclusive, read_json, write_json
+from gatel0rd.files import FileError, exclusive, read_json, write_sealed_json
 from gatel0rd.models import load_model
 from gatel0rd.models.io import MODEL_FILE
 from gatel0rd.models.zoo import resolve
@@ -197,7 +197,7 @@ def plan_over_training(
             epochs = sorted(rows)
             columns = {name: [rows[epoch][name] for epoch in epochs] for name in COLUMNS}
             record["planning"] = {**settings, "epochs": epochs, **columns}
-            write_json(path, record)
+            write_sealed_json(path, record)
     return path
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from gatel0rd.files import FileError, read_json
 from gatel0rd.paper.bootstrap import FEWEST_SEEDS, interval
+from gatel0rd.paper.record_form import check_form
 from gatel0rd.paper.run import SCHEMA, RunKind, Scale
+from gatel0rd.paper.schema import KINDS, parse_run
 from gatel0rd.worlds.metrics import Curve, Metric
 
 
@@ -64,12 +66,12 @@ class Record:
     def final(self, dataset: str, measure: str) -> float | None:
         """What was measured on a data set, or in an environment, after training."""
         value = self.content["final"].get(dataset, {}).get(measure)
-        return None if value is None else float(value)
+        return float(value) if isinstance(value, (int, float)) else None
 
     def curve(self, curve: Curve) -> tuple[list[int], list[float]] | None:
         """Epochs (of an agent: frames) and values where this was measured."""
-        columns = self.content["curves"]
-        times = columns["frames" if self.kind == "agent" else "epoch"]
+        columns = self.content.get("curves", {})
+        times = columns.get("frames" if self.kind == "agent" else "epoch", ())
         points = zip(times, columns.get(curve.column, ()), strict=curve.column in columns)
         measured = [(time, value) for time, value in points if value is not None]
         if not measured:
@@ -136,11 +138,22 @@ def summarise(values: Sequence[float]) -> Summary | None:
 
 
 def read_record(path: Path) -> Record:
-    """The record in a file; a foreign or damaged one is an error that names it."""
+    """The record in a file; a foreign or damaged one is an error that names it.
+
+    Every field of one that has this version's schema can be relied on.
+    """
     try:
         record = Record(path, read_json(path))
-        _ = record.group, record.seed, record.content.get("schema")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        _ = record.group, record.seed
+        schema = record.content.get("schema", 1)
+        if not isinstance(schema, int):
+            raise TypeError(f"schema is {schema!r}")
+        if schema == SCHEMA:
+            check_form(record.content)
+            parse_run(record.content, path, KINDS[record.kind])
+    except FileError as error:
+        raise FileError(f"{path} is not a record: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise FileError(f"{path} is not a record ({error!r}); delete it and run again") from error
     return record
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.nn import Module
 
-from gatel0rd.files import FileError, checksum, load_arrays, read_header, write_json
+from gatel0rd.files import FileError, checksum, load_arrays, read_header, write_sealed_json
 from gatel0rd.models.io import AGENT_FILE, MODEL_FILE, load_agent, load_model, model_arrays, save_agent, save_model
 from gatel0rd.models.zoo import PREFIX, RECORD_FILE, ZOO, zoo_names
 from gatel0rd.paper.agent_run import AgentRun
@@ -152,7 +152,7 @@ def add_entry(directory: Path, name: str | None = None) -> ZooEntry:
         model = load_model(directory)
         if not holds_run(target / MODEL_FILE, model, run):
             save_model(target / MODEL_FILE, model, describe_run(run))
-    write_json(target / RECORD_FILE, shorten_record({**content, "group": run.group}))
+    write_sealed_json(target / RECORD_FILE, shorten_record({**content, "group": run.group}))
     entry = read_entry(name)
     if entry.size > LARGEST:
         raise FileError(f"{target} has {entry.size} bytes; expected at most {LARGEST}, so delete it")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gatel0rd.lazy import load_lazily
 
 if TYPE_CHECKING:
+    from gatel0rd.planning.audit import AuditedPlans, CorrectedForesight, PlanAudit
     from gatel0rd.planning.categorical import CategoricalICEM
     from gatel0rd.planning.diagnosis import Diagnosis
     from gatel0rd.planning.dynamics import DynamicsConfig
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ICEM",
+    "AuditedPlans",
     "CategoricalICEM",
     "ControlTask",
+    "CorrectedForesight",
     "Diagnosis",
     "DynamicsConfig",
     "Episodes",
@@ -34,6 +37,7 @@ __all__ = [
     "LearnConfig",
     "LearnedForesight",
     "Objective",
+    "PlanAudit",
     "TrueForesight",
     "colored_noise",
     "control",
@@ -46,6 +50,7 @@ __all__ = [
 __getattr__, __dir__ = load_lazily(
     __name__,
     {
+        "AuditedPlans": "audit",
         "ControlTask": "tasks",
         "CategoricalICEM": "categorical",
         "Diagnosis": "diagnosis",
@@ -53,6 +58,7 @@ __getattr__, __dir__ = load_lazily(
         "HideColumns": "experience",
         "LearnConfig": "learn_config",
         "learn": "learning",
+        "CorrectedForesight": "audit",
         "ICEM": "icem",
         "Episodes": "mpc",
         "Foresight": "foresight",
@@ -60,6 +66,7 @@ __getattr__, __dir__ = load_lazily(
         "ICEMConfig": "icem",
         "LearnedForesight": "foresight",
         "Objective": "icem",
+        "PlanAudit": "audit",
         "TrueForesight": "foresight",
         "colored_noise": "noise",
         "control": "mpc",

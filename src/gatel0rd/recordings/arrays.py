@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gatel0rd.models.fitted import narrow
 from gatel0rd.recordings.cleaning import clean
-from gatel0rd.recordings.layout import Layout, RecordingError, check_roles
+from gatel0rd.recordings.layout import Layout, RecordingError, check_roles, in_one_line
 from gatel0rd.recordings.recordings import Array, Recordings
 
 Arrays = dict[str, NDArray[Any]]
@@ -198,6 +198,13 @@ def check_archive(archive: Archive) -> None:
         raise RecordingError(f"observations in {path} have shape {observations.shape}; expected [N, T, O] or [S, O]")
     if lengths is not None and (lengths.dtype.kind not in "iu" or lengths.ndim != 1 or (lengths < 0).any()):
         raise RecordingError(f"lengths in {path} are {lengths.dtype} {lengths.shape}; expected whole numbers [N]")
+    if archive.padded and actions is not None and actions.ndim not in (2, 3):
+        raise RecordingError(f"actions in {path} have shape {actions.shape}; expected [N, T, A], as for observations")
+    labels = archive.labels
+    if labels is not None and (labels.dtype.kind not in "fiubUS" or labels.ndim != 1):
+        raise RecordingError(
+            f"names of sequences in {path} are {labels.dtype} {labels.shape}; expected a list of numbers or texts"
+        )
     several = archive.padded or lengths is not None or archive.labels is not None
     if several and actions is not None and actions.shape[:1] != observations.shape[:1]:
         raise RecordingError(f"{path} has observations {observations.shape} and actions {actions.shape}")
@@ -259,7 +266,7 @@ def plain_arrays(path: Path) -> Arrays:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise RecordingError(
-            f"{path} is not a NumPy archive of plain arrays ({error}); nothing in it was executed"
+            f"{path} is not a NumPy archive of plain arrays ({in_one_line(error)}); nothing in it was executed"
         ) from error
     if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
         raise RecordingError(f"{path} holds {', '.join(others)}, which is not a NumPy array")

@@ -41,7 +41,7 @@ def clean(recordings: Recordings, *, keep_constant: bool) -> Recordings:
 def move_actions_up(recordings: Recordings) -> Recordings:
     """Every action in the row before the one that it explains; the last one of a sequence is repeated."""
     rows = np.arange(1, len(recordings.actions) + 1)
-    rows[recordings.starts + recordings.lengths - 1] -= 1
+    rows[(recordings.starts + recordings.lengths - 1)[recordings.lengths > 0]] -= 1
     note = "actions moved up by one row (--same-row)"
     return replace(recordings, actions=recordings.actions[rows], notes=(*recordings.notes, note))
 

@@ -104,6 +104,11 @@ def list_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
     return f"{shown}, … ({len(names) - most} more)" if len(names) > most else shown
 
 
+def in_one_line(error: Exception) -> str:
+    """What an error of another library says, without its line breaks."""
+    return " ".join(str(error).split())
+
+
 def find_repeated(names: Sequence[str]) -> list[str]:
     """The names that occur more than once, in alphabetical order."""
     return sorted(name for name, times in Counter(names).items() if times > 1)

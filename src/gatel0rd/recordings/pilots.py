@@ -8,14 +8,13 @@ it could then predict without a memory, and no gate would open where something h
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gatel0rd.engine import EngineName
-from gatel0rd.files import write_json
+from gatel0rd.files import FileError, read_json, write_sealed_json
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fitter import Fitter
 from gatel0rd.recordings.recordings import Recordings
@@ -38,11 +37,22 @@ def choose_transitions(
     left = None if config.minutes is None else config.minutes * (1 - SHARE * len(CANDIDATES))
     path = directory / FILE
     if path.exists():
-        return replace(config, transitions=int(json.loads(path.read_text())["transitions"]), minutes=left)
+        return replace(config, transitions=_read_choice(path), minutes=left)
     errors = [measure_errors(recordings, config, count, engine) for count in CANDIDATES]
     chosen = choose_fewest(errors)
-    write_json(path, {"transitions": CANDIDATES[chosen], "candidates": list(CANDIDATES), "errors": errors})
+    write_sealed_json(path, {"transitions": CANDIDATES[chosen], "candidates": list(CANDIDATES), "errors": errors})
     return replace(config, transitions=CANDIDATES[chosen], minutes=left)
+
+
+def _read_choice(path: Path) -> int:
+    """What an earlier attempt found."""
+    chosen = read_json(path).get("transitions")
+    if chosen not in CANDIDATES or not isinstance(chosen, int):
+        raise FileError(
+            f"{path} says {chosen!r} transitions; expected one of {', '.join(map(str, CANDIDATES))}: delete it to have "
+            "them tried again"
+        )
+    return chosen
 
 
 def measure_errors(recordings: Recordings, config: FitConfig, transitions: int, engine: EngineName) -> list[float]:

@@ -21,7 +21,7 @@ from gatel0rd.models.fitted import narrow
 from gatel0rd.recordings.arrays import join_sequences, number_labels
 from gatel0rd.recordings.categories import CellReader, expand_texts
 from gatel0rd.recordings.cleaning import SHORTEST
-from gatel0rd.recordings.layout import Layout, RecordingError, check_roles, find_repeated, list_names
+from gatel0rd.recordings.layout import Layout, RecordingError, check_roles, find_repeated, in_one_line, list_names
 from gatel0rd.recordings.recordings import Array, Recordings, count_of
 from gatel0rd.recordings.values import is_number, parse_times, place_of
 
@@ -29,6 +29,7 @@ CHUNK = 1000
 """Lines of text that are read at once; more are slower and need more memory."""
 SEQUENCE_NAMES = ("sequence", "episode", "trial", "series", "recording", "run", "subject", "id")
 TIME_NAMES = ("time", "t", "step", "timestep", "frame", "timestamp", "date", "datetime", "index")
+DELIMITERS = ",;\t"
 DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+([eE][+-]?\d+)?\s*")
 """Only in files whose columns are separated by something else."""
 UNNAMED = ("", "unnamed: 0", "__index_level_0__")
@@ -43,9 +44,8 @@ def from_csv(path: Path, layout: Layout) -> Recordings:
     """Read a text file with columns that are separated by commas, semicolons or tabs."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         try:
-            first = next((line for line in file if line.strip()), "")
+            delimiter = find_delimiter(list(islice((line for line in file if line.strip()), 2)))
             file.seek(0)
-            delimiter = max(",;\t", key=lambda sign: first.count(sign) * (1 + (sign != ",")))
             reader = csv.reader(file, delimiter=delimiter)
             rows = ((reader.line_num, row) for row in reader if row and not (len(row) == 1 and row[0].isspace()))
             if delimiter != ",":
@@ -56,6 +56,25 @@ def from_csv(path: Path, layout: Layout) -> Recordings:
             raise RecordingError(f"{path} is not a text file in UTF-8 ({error.reason}); save it as UTF-8") from error
         except csv.Error as error:
             raise RecordingError(f"line {reader.line_num} of {path}: {error}") from error
+
+
+def find_delimiter(lines: Sequence[str]) -> str:
+    """What separates columns: what cuts header and first row into as many cells, or else what the header has most of.
+
+    Semicolons and tabs count twice, because commas are part of numbers and names in many files with these.
+    """
+    header = lines[0] if lines else ""
+    fitting = [sign for sign in DELIMITERS if len(lines) == 2 and _are_cut_alike(lines, sign)]
+    return max(fitting or DELIMITERS, key=lambda sign: header.count(sign) * (1 + (sign != ",")))
+
+
+def _are_cut_alike(lines: Sequence[str], delimiter: str) -> bool:
+    """Whether all lines have the same number of cells, and more than one."""
+    try:
+        widths = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
+    except csv.Error:  # the reader of the whole file says where
+        return False
+    return len(widths) == 1 and widths != {1}
 
 
 def point_for_comma(cell: str) -> str:
@@ -94,7 +113,7 @@ def from_parquet(path: Path, layout: Layout) -> Recordings:
         with pyarrow.parquet.ParquetFile(path) as file:
             return from_rows(list(file.schema_arrow.names), chunks(file), path, layout)
     except (pyarrow.ArrowException, OSError) as error:
-        raise RecordingError(f"{path} is not a Parquet file that can be read ({error})") from error
+        raise RecordingError(f"{path} is not a Parquet file that can be read ({in_one_line(error)})") from error
 
 
 @dataclass(frozen=True)
@@ -211,7 +230,7 @@ def find_steps(names: Sequence[str]) -> dict[str, list[int]] | None:
     """Variable -> its columns in the order of time, if all columns look like ``name_3`` or ``3``; else None."""
     found: dict[str, list[tuple[int, int]]] = {}
     for place, name in enumerate(names):
-        match = re.fullmatch(r"(?:(.+)[_.\[])?(\d+)\]?", name)
+        match = re.fullmatch(r"(?:(.+)[_.\[])?(\d{1,18})\]?", name)
         if match is None:
             return None
         found.setdefault(match[1] or "x", []).append((int(match[2]), place))

@@ -80,17 +80,28 @@ class Dataset:
     def load(path: Path, *, scenario: str | None = None) -> Dataset:
         """Read a data set; one that is damaged or of another scenario is a :class:`FileError`."""
         arrays, metadata = load_arrays(path, kind="dataset")
-        recipe = from_json(DataRecipe, metadata["recipe"])
+        try:
+            recipe = from_json(DataRecipe, metadata.get("recipe"))
+        except ValueError as error:
+            raise FileError(f"{path} does not say how it was made ({error}); make it again") from error
         if scenario is not None and recipe.scenario != scenario:
             raise FileError(f"{path} holds data of scenario {recipe.scenario!r}; expected {scenario!r}")
         missing = {"observations", "actions", "strata"} - set(arrays)
         if missing:
             raise FileError(f"{path} has no {', '.join(sorted(missing))}; make it again")
         labels = {name.removeprefix("label."): arrays[name] for name in arrays if name.startswith("label.")}
-        return Dataset(
-            recipe=recipe,
-            observations=arrays["observations"],
-            actions=arrays["actions"],
-            strata=arrays["strata"],
-            labels=labels,
-        )
+        kinds = {"observations": "f", "actions": "f", "strata": "i"}
+        if other := [
+            f"{name} of {arrays[name].dtype}" for name, kind in kinds.items() if arrays[name].dtype.kind != kind
+        ]:
+            raise FileError(f"{path} has {', '.join(other)}; expected float32, and int64 for strata: make it again")
+        try:
+            return Dataset(
+                recipe=recipe,
+                observations=arrays["observations"],
+                actions=arrays["actions"],
+                strata=arrays["strata"],
+                labels=labels,
+            )
+        except ValueError as error:
+            raise FileError(f"{path} is damaged: {error}; make it again or restore it") from error

@@ -8,6 +8,7 @@ that was never interrupted.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -20,17 +21,19 @@ import numpy as np
 import torch
 from torch import nn
 
+from gatel0rd.config import check_numbers
 from gatel0rd.errors import FailedError
 from gatel0rd.files import (
     Arrays,
     FileError,
     explain_write_errors,
     load_arrays,
+    parse_json,
     save_arrays,
     write_all,
     write_atomically,
 )
-from gatel0rd.models.io import CHECKPOINT_FILE, load_weights, model_arrays
+from gatel0rd.models.io import CHECKPOINT_FILE, check_finite, load_weights, model_arrays
 from gatel0rd.training.adam import AdamState
 
 Metrics = dict[str, Any]
@@ -59,6 +62,14 @@ def ignore_metrics(metrics: Metrics) -> None:
 def derive_seed(seed: int, place: int) -> int:
     """One number from a seed and a place in time (-1 or later), so that neighbours share nothing."""
     return int(np.random.SeedSequence([seed, place + 1]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def add_to_digest(digest: hashlib._Hash, metrics: Metrics) -> None:
+    """Let a checksum that checkpoints keep cover some metrics: a changed number would get into the record unnoticed.
+
+    How long it took is left out, so that a resumed training ends with the same bytes as one that never stopped.
+    """
+    digest.update(json.dumps({name: value for name, value in metrics.items() if name != "seconds"}).encode())
 
 
 class KeepsOptimizer(Protocol):
@@ -155,6 +166,7 @@ class TrainingLoop(ABC):
         self.directory, self.identity, self.checkpoint_seconds = directory, identity, checkpoint_seconds
         self._module, self._optimizer = module, optimizer
         self.completed, self.history, self.seconds = 0, [], 0.0
+        self._digest = hashlib.sha256()
         directory.mkdir(parents=True, exist_ok=True)
         if self.checkpoint_path.exists():
             self._restore()
@@ -206,6 +218,7 @@ class TrainingLoop(ABC):
             "completed": self.completed,
             "optimizer_steps": state.steps,
             "extras": extras,
+            "history": self._digest.hexdigest(),
         }
         arrays = {f"{part}.{name}": array for part, named in parts.items() for name, array in named.items()}
         save_arrays(self.checkpoint_path, arrays, kind="checkpoint", metadata=metadata)
@@ -216,6 +229,7 @@ class TrainingLoop(ABC):
         self.seconds = time.monotonic() - began
         metrics["seconds"] = round(self.seconds, 2)
         self.history.append(metrics)
+        add_to_digest(self._digest, metrics)
         with explain_write_errors(self.metrics_path):
             write_all(file, f"{json.dumps(metrics)}\n".encode())
 
@@ -226,6 +240,14 @@ class TrainingLoop(ABC):
             arrays, metadata = load_arrays(self.checkpoint_path, kind="checkpoint")
         except FileError as error:
             raise FileError(f"{error}; or {self._start_over}") from error
+        try:
+            self._continue_from(arrays, metadata)
+        except FileError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+            raise FileError(f"{self.checkpoint_path} is damaged ({error!r}); {self._start_over}") from error
+
+    def _continue_from(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
         if metadata.get("format") != FORMAT:
             raise FileError(
                 f"{self.checkpoint_path} has format {metadata.get('format', 1)}, expected {FORMAT}: it was written by "
@@ -240,7 +262,16 @@ class TrainingLoop(ABC):
         for key, array in arrays.items():
             part, _, name = key.partition(".")
             parts[part][name] = array
+        check_numbers(least=0, completed=metadata["completed"], optimizer_steps=metadata["optimizer_steps"])
         history = self._read_history(metadata["completed"])
+        for metrics in history:
+            add_to_digest(self._digest, metrics)
+        if metadata.get("history") not in (None, self._digest.hexdigest()):  # earlier versions did not keep it
+            raise FileError(
+                f"{self.metrics_path} is damaged: it is not what was written when its checkpoint was; restore it from "
+                f"a backup, or {self._start_over}"
+            )
+        self._check_parts(parts)
         load_weights(self._module, parts["model"], self.checkpoint_path)
         exp_avg, exp_avg_sq = (
             {name: torch.from_numpy(array.copy()) for name, array in parts[moment].items()}
@@ -253,6 +284,17 @@ class TrainingLoop(ABC):
         # what was logged after the checkpoint happens again
         write_atomically(self.metrics_path, "".join(json.dumps(metrics) + "\n" for metrics in history))
 
+    def _check_parts(self, parts: dict[str, Arrays]) -> None:
+        """Numbers that are not finite, and moments of other parameters, are an error."""
+        for part in ("model", "exp_avg", "exp_avg_sq"):
+            check_finite(parts[part], self.checkpoint_path)
+        shapes = {name: tuple(parameter.shape) for name, parameter in self._module.named_parameters()}
+        other = parts["exp_avg"].keys() ^ parts["exp_avg_sq"].keys()
+        for part in ("exp_avg", "exp_avg_sq"):
+            other |= {name for name, array in parts[part].items() if array.shape != shapes.get(name)}
+        if other:
+            raise ValueError(f"the moments of {', '.join(sorted(other)[:4])} do not fit the weights")
+
     def _read_history(self, completed: int) -> list[Metrics]:
         """The metrics up to a checkpoint. Whatever follows may be cut short or damaged, it is not read."""
         if not self.metrics_path.exists():
@@ -262,10 +304,10 @@ class TrainingLoop(ABC):
         history: list[Metrics] = []
         for number, line in zip(numbers, lines, strict=False):
             try:
-                metrics = json.loads(line)
+                metrics = parse_json(line.decode(), self.metrics_path)
             except ValueError:  # cut short, or not even text
                 break
-            if not isinstance(metrics, dict) or metrics.get(self.unit) != number or "seconds" not in metrics:
+            if metrics.get(self.unit) != number or not isinstance(metrics.get("seconds"), (int, float)):
                 break
             history.append(metrics)
         if len(history) < len(numbers):

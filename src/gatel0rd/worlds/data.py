@@ -67,12 +67,12 @@ def obtain(recipe: DataRecipe, directory: Path, progress: Progress = ignore_prog
         with exclusive(directory, math.inf, name=lock):  # of several processes that want it, one makes it
             if not path.exists():
                 generate(recipe, progress, directory).save(directory)
-                forget_parts(recipe, directory)
         with suppress(PermissionError):  # Windows deletes no file that another process has open
             (directory / lock).unlink(missing_ok=True)
     data = Dataset.load(path, scenario=recipe.scenario)
     if data.recipe != recipe:
         raise FileError(f"{path} was made by another recipe, {data.recipe.name}; delete it to have it made again")
+    forget_parts(recipe, directory)  # also those of a process that was killed after it had saved the whole
     return data
 
 

@@ -281,8 +281,8 @@ def _measured(record: Readable, *keys: str) -> float | None:
     """A number among the measures of a record."""
     place: Any = record.content.get("measures")
     for key in keys:
-        place = None if place is None else place.get(key)
-    return None if place is None else float(place)
+        place = place.get(key) if isinstance(place, dict) else None
+    return float(place) if isinstance(place, (int, float)) else None
 
 
 def _changes(record: Readable, example: str) -> NDArray[np.bool_] | None:

@@ -42,7 +42,7 @@ class ClockworkCell(TorchLikeCell):
         self.common_period = math.lcm(*periods)
         share, remainder = divmod(hidden_size, len(periods))
         units = [share + (index < remainder) for index in range(len(periods))]
-        per_unit = torch.tensor(sorted(periods)).repeat_interleave(torch.tensor(units))
+        per_unit = torch.tensor(sorted(periods)).repeat_interleave(torch.tensor(units), output_size=hidden_size)
         like = self.weight_hh
         self.register_buffer("periods", per_unit.to(like), persistent=False)  # [H]
         connections = (per_unit[None, :] >= per_unit[:, None]).to(like)  # to row, from column

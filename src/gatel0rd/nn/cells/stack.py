@@ -21,6 +21,8 @@ class Stack(Cell):
 
     def __init__(self, cells: Sequence[Cell], *, dropout: float = 0.0) -> None:
         super().__init__()
+        if not cells:
+            raise ValueError("the stack has no cells; expected at least one (num_layers)")
         self.layers = nn.ModuleList(cells)
         self.dropout = dropout
         self.input_size = cells[0].input_size

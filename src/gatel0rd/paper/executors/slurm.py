@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gatel0rd.errors import FailedError
-from gatel0rd.files import write_json
+from gatel0rd.files import read_json, write_json, write_sealed_json
 from gatel0rd.paper.executors.base import (
     CLUSTER_PATIENCE,
     POLL_SECONDS,
@@ -149,18 +149,18 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.jobs: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        self.jobs: dict[str, str] = read_json(path) if path.exists() else {}
 
     def find(self, run: Run) -> str | None:
         return self.jobs.get(run.directory_name)
 
     def add(self, run: Run, job: str) -> None:
         self.jobs[run.directory_name] = job
-        write_json(self.path, self.jobs)
+        write_sealed_json(self.path, self.jobs)
 
     def remove(self, run: Run) -> None:
         self.jobs.pop(run.directory_name, None)
-        write_json(self.path, self.jobs)
+        write_sealed_json(self.path, self.jobs)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatel0rd import __version__
-from gatel0rd.files import write_atomically
+from gatel0rd.files import FileError, write_atomically
 from gatel0rd.paper.plan import experiments, find
 from gatel0rd.paper.records import Record, load_records
 from gatel0rd.paper.report.build import build_illustration, build_section, with_small_pictures
@@ -73,7 +73,7 @@ def make_report(
     sections = build_overall(answers, out / "figures")
     sections += [build_section(answer, records, out / "figures") for answer in answers]
     judged = unlink_missing(judge_all(chosen, records), sections)
-    sections += build_guided(guided)
+    sections += build_guided(guided, damaged)
     sections += [build_illustration(id, out / "figures") for id in illustrated]
     introduction = [*introduce(chosen, answers, records), *(f"Left out: {what}." for what in damaged)]
     report = Report(title, introduction, judged, sections, describe_origin(records) if answers else describe_origin([]))
@@ -98,13 +98,19 @@ def unlink_missing(judged: Sequence[Judged], sections: Sequence[ReportSection]) 
     return [claim if claim.anchor in shown else replace(claim, anchor="") for claim in judged]
 
 
-def build_guided(paths: Sequence[Path]) -> list[ReportSection]:
-    """A section per comparison of guided with unguided planning."""
+def build_guided(paths: Sequence[Path], damaged: list[str]) -> list[ReportSection]:
+    """A section per comparison of guided with unguided planning; what is wrong with others is added to ``damaged``."""
     if not paths:
         return []
     from gatel0rd.paper import apex
 
-    return [apex.section(path) for path in paths]
+    sections = []
+    for path in paths:
+        try:
+            sections.append(apex.section(path))
+        except FileError as error:
+            damaged.append(str(error))
+    return sections
 
 
 def introduce(chosen: Sequence[Question], answers: Sequence[Answer], records: Sequence[Record]) -> list[str]:
