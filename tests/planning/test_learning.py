@@ -11,7 +11,7 @@ import pytest
 
 from gatel0rd.cli.main import main
 from gatel0rd.files import FileError
-from gatel0rd.planning import DynamicsConfig, HideColumns, ICEMConfig, LearnConfig, learn
+from gatel0rd.planning import DynamicsConfig, HideColumns, ICEMConfig, LearnConfig, learn, learning
 from gatel0rd.planning.diagnosis import Diagnosis, Neighbourhood, combine
 from gatel0rd.planning.dynamics import Dynamics, Forecaster, error_weights, sampling_probability
 from gatel0rd.planning.environment import time_limit
@@ -384,6 +384,19 @@ def test_environments_that_cannot_be_learned(tmp_path):
     gymnasium.register("LearnedBroken-v0", entry_point=Broken, max_episode_steps=LIMIT)
     with pytest.raises(ValueError, match=r"step 1 of episode 0 gave .* the reward nan"):
         learn(make("LearnedBroken-v0"), tmp_path, QUICK)
+
+
+def test_the_command_has_the_defaults_of_python(tmp_path, monkeypatch):
+    given = []
+
+    def stop(env, directory, config, **words):
+        given.append(config)
+        raise ValueError("that is enough")
+
+    monkeypatch.setattr(learning, "learn", stop)
+    with pytest.raises(SystemExit):
+        main(["control", "LearnedCart-v0", "--out", str(tmp_path)])
+    assert given == [LearnConfig()]
 
 
 def test_the_command_learns_films_and_says_what_is_wrong(tmp_path, capsys):
