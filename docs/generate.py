@@ -253,11 +253,23 @@ def speed(*, short: bool = False) -> str:
     return speed_table(short=short)
 
 
+def control_table() -> str:
+    """Learned planning compared with other memories and PPO, from the outcomes; draws their figure, too."""
+    sys.path.insert(0, str(DOCS.parent))
+    from benchmarks.control import read_outcomes
+    from benchmarks.control_report import compare_methods, plot_returns
+
+    outcomes = read_outcomes()
+    plot_returns(outcomes, DOCS / "images" / "control.png")
+    return compare_methods(outcomes)
+
+
 def main() -> None:
     fill(DOCS.parent / "README.md", "speed", speed(short=True))
     fill(DOCS.parent / "benchmarks" / "README.md", "speed", speed())
     fill(DOCS / "guides" / "sparsity.md", "lambda", lambda_table())
     fill(DOCS / "guides" / "agents.md", "memory", agents_table())
+    fill(DOCS / "guides" / "planning.md", "control", control_table())
     fill(DOCS / "guides" / "own-data.md", "segmentation", segmentation_table())
     fill(DOCS / "guides" / "own-data.md", "families", families_table())
     fill(DOCS / "guides" / "own-data.md", "worlds", worlds_table())

@@ -22,14 +22,14 @@ ALLOWED = {
     "engine": set(),
     "nn": {"engine"},
     "models": {"engine", "nn"},
-    "planning": {"models", "nn"},
+    "planning": {"models", "nn", "training"},
     "training": {"engine", "models", "nn"},
     "worlds": {"models", "nn", "planning", "training"},
     "recordings": {"engine", "models", "nn", "training", "worlds"},
     "explore": {"models", "nn", "recordings", "training", "worlds"},
     "integrations": {"engine", "models", "nn"},
     "paper": {"engine", "models", "nn", "planning", "training", "worlds"},
-    "cli": {"engine", "explore", "integrations", "models", "paper", "recordings", "training", "worlds"},
+    "cli": {"engine", "explore", "integrations", "models", "paper", "planning", "recordings", "training", "worlds"},
     "__main__": {"cli"},
 }
 """Room -> the rooms that it may import, besides :data:`EVERYWHERE`. Nothing imports the command line."""

@@ -69,6 +69,24 @@ def test_an_environment_from_a_file_is_trained_in_tried_out_and_filmed(blind, tm
     assert status == 2 and "there is no module 'blind'" in said and "PYTHONPATH" in said
 
 
+@pytest.mark.slow
+def test_an_environment_from_a_file_is_learned_and_filmed(blind):
+    from PIL import Image
+
+    words = ["control", "blind:BlindPendulum-v0", "--steps", "400", "--random-steps", "200", "--updates", "4"]
+    words += ["--tests", "1", "--film", "film.gif", "--json", "outcome.json"]
+    status, said = command(*words, directory=blind)
+    assert status == 0 and "of them a success" in said, said
+    outcome = json.loads((blind / "outcome.json").read_text())
+    run = blind / "runs" / "control" / "blind-BlindPendulum-v0-gatel0rd-seed0"
+    assert outcome == json.loads((run / "control.json").read_text())
+    assert (outcome["observation_size"], outcome["limit"], outcome["environment_steps"]) == (2, 200, 400)
+    last = outcome["episodes"][-1]
+    assert outcome["test_success"] == last["success"] == (last["last_observation"][0] > np.cos(np.radians(10)))
+    with Image.open(blind / "film.gif") as film:
+        assert 100 < film.n_frames <= 201  # frames that do not change are one
+
+
 @pytest.mark.parametrize(
     ("id", "message"),
     [

@@ -19,7 +19,8 @@ from gatel0rd.recordings import fitter as fitting
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit
 from gatel0rd.recordings.fitter import Fitter
-from gatel0rd.recordings.windows import batches, split, window_view, windows
+from gatel0rd.recordings.windows import batches, split, windows
+from gatel0rd.training.windows import window_view
 
 GENERATOR = np.random.default_rng(0)
 

@@ -238,6 +238,26 @@ def test_compiled_steps_equal_pytorchs(name, penalty, teacher_forcing, data):
             torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12, msg=key)
 
 
+def test_errors_of_some_steps_count_less_with_both_engines(data):
+    config, weights = replace(CONFIG, teacher_forcing=True), torch.tensor([0.0, 0.25, *[1.0] * 8, 3.0])
+    model, found = replace(MODEL, cell=CellConfig(name="gru")), []
+    for engine in ("native", "torch"):
+        world = WorldModel(model, engine=engine, dtype=torch.float64)
+        world.reset_parameters(torch.Generator().manual_seed(0))
+        tensors = [tensor.double() for tensor in time_first(data, MODEL)]
+        stepper = make_stepper(world, config, *tensors, seed=7, engine=engine, step_weights=weights)
+        index = torch.tensor([5, 17, 30])
+        with torch.no_grad():
+            predicted = world(tensors[0][:-1, index], tensors[1][:-1, index]).predictions
+        errors = (predicted - tensors[0][1:, index]).square().mean(dim=(1, 2))
+        for steps in (11, 4):  # a part of the sequences' steps, with the same weights
+            terms = stepper.step(index, probability=1.0, counter=0, generator=torch.Generator(), steps=steps)
+            if steps == 11:
+                assert terms["task_loss"] == pytest.approx((weights.double() * errors).mean().item(), rel=1e-9)
+        found.append(terms["task_loss"])
+    assert found[0] == pytest.approx(found[1], rel=1e-8)
+
+
 def test_a_penalty_that_is_no_sum_is_computed_outside_the_program(data):
     config = replace(CONFIG, penalty="squared_mean")
     ((_, stepper),) = steppers(data, config=config, engines=("auto",), dtype=torch.float32)

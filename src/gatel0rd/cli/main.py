@@ -11,6 +11,7 @@ from tyro.extras import SubcommandApp
 from gatel0rd.cli import agents, experiments, recordings, worlds
 from gatel0rd.cli.command import Command, CommandError, complete_command
 from gatel0rd.cli.console import error_console, print_error
+from gatel0rd.cli.control import control
 from gatel0rd.cli.demo import demo
 from gatel0rd.cli.extras import advise
 from gatel0rd.cli.info import info
@@ -31,6 +32,7 @@ OWN: dict[str, Command] = {
     "data make": worlds.data_make,
     "animate": worlds.animate,
     "plan": worlds.plan,
+    "control": control,
     "apex": worlds.apex,
     "rl train": agents.rl_train,
     "rl eval": agents.rl_eval,
@@ -98,7 +100,7 @@ def explain(error: BaseException) -> int | None:
         case KeyboardInterrupt():
             error_console.print(
                 "interrupted; `gatel0rd run` and `rl train` resume from their last checkpoints with --resume, "
-                "`reproduce`, `fit` and `demo` with the same command, and data from its last part"
+                "`reproduce`, `fit`, `control` and `demo` with the same command, and data from its last part"
             )
             return 130
         case ModuleNotFoundError():

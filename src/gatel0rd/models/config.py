@@ -46,6 +46,20 @@ class FollowingModelConfig(WorldModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutcomeModelConfig(FollowingModelConfig):
+    """A world model that also says what an action brings, such as a reward; it is never shown that.
+
+    Attributes:
+        outcomes: how many of the last columns of the observations are outcomes: they are predicted in every step as
+            they are, not as a change, and neither the input nor the memory sees them. What is only rewarded and not
+            observed thus stays hidden.
+        transitions: as in :class:`FollowingModelConfig`, of the columns that are seen; 0: none.
+    """
+
+    outcomes: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class ActorCriticConfig:
     """An agent: an encoder, a memory, and on top of it an actor and a critic (Suppl. B.2).
 

@@ -20,7 +20,13 @@ import torch
 from gatel0rd.config import from_json, to_json
 from gatel0rd.files import Arrays, FileError, load_arrays, read_header, read_json, save_arrays, write_sealed_json
 from gatel0rd.models.actor_critic import ActorCritic
-from gatel0rd.models.config import ActorCriticConfig, FollowingModelConfig, SequenceModelConfig, WorldModelConfig
+from gatel0rd.models.config import (
+    ActorCriticConfig,
+    FollowingModelConfig,
+    OutcomeModelConfig,
+    SequenceModelConfig,
+    WorldModelConfig,
+)
 from gatel0rd.models.fitted import FittedModel, Scaling, wrap_model
 from gatel0rd.models.sequence_model import SequenceModel
 from gatel0rd.models.world_model import WorldModel
@@ -223,7 +229,9 @@ def _load_model(file: Path) -> tuple[WorldModel, dict[str, Any]]:
 
 
 def _build_world_model(config: Any, arrays: Arrays) -> WorldModel:
-    kind = FollowingModelConfig if isinstance(config, dict) and "transitions" in config else WorldModelConfig
+    kinds = {"outcomes": OutcomeModelConfig, "transitions": FollowingModelConfig}
+    fields = config if isinstance(config, dict) else {}
+    kind = next((kinds[field] for field in kinds if field in fields), WorldModelConfig)
     dtypes = {array.dtype for array in arrays.values()} & {np.dtype(np.float32), np.dtype(np.float64)}
     dtype = torch.float64 if dtypes == {np.dtype(np.float64)} else torch.float32
     return WorldModel(from_json(kind, config), dtype=dtype)

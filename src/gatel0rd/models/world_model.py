@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gatel0rd.engine import EngineName, ProgramCache, check_name, find_layout, in_graph
 from gatel0rd.engine.builder import DescribedModule
 from gatel0rd.engine.program import Program
-from gatel0rd.models.config import FollowingModelConfig, WorldModelConfig
+from gatel0rd.models.config import FollowingModelConfig, OutcomeModelConfig, WorldModelConfig
 from gatel0rd.models.world_program import rollout_program
 from gatel0rd.nn.cells import State, build_cell
 from gatel0rd.nn.mlp import fan_in_widths, reset_linear, tanh_mlp
@@ -70,7 +70,8 @@ class WorldModel(DescribedModule):
     where o_t is what was fed in: the real observation or the model's own last prediction. With a
     :class:`~gatel0rd.models.config.FollowingModelConfig` the core's memory also sees what just happened, in units of
     c: (o_t - o_{t-1}, o_t - ô_t) / c and a_{t-1}. The state then ends with o_{t-1}, ô_t, (if there are any) a_{t-1},
-    and the transitions before this one, if the memory is to see several.
+    and the transitions before this one, if the memory is to see several. With an
+    :class:`~gatel0rd.models.config.OutcomeModelConfig` the last columns are outputs only: ô_{t+1} = c · f_post(ŷ_t).
 
     Args:
         config: sizes and cell.
@@ -103,16 +104,23 @@ class WorldModel(DescribedModule):
             raise ValueError(f"init_steps is {config.init_steps}; the first input is always real, expected at least 1")
         self.config, self.engine = config, engine
         self._programs = ProgramCache()
-        input_size, features = config.observation_size + config.action_size, config.feature_size
+        self.outcomes = config.outcomes if isinstance(config, OutcomeModelConfig) else 0
+        self.seen_size = config.observation_size - self.outcomes  # columns that the network is shown
+        if not 0 <= self.outcomes < config.observation_size:
+            raise ValueError(
+                f"{self.outcomes} of {config.observation_size} observations are outcomes; expected 0 or more, and at "
+                "least one column that is seen"
+            )
+        input_size, features = self.seen_size + config.action_size, config.feature_size
         pre_widths = fan_in_widths(config.pre_layers, features)
         self.pre = tanh_mlp(input_size, pre_widths, last_tanh=True, device=device, dtype=dtype)
         self.recent_sizes: tuple[int, ...] = ()
         self.last_parts = 0  # of these, how many tensors are about the last transition
         if isinstance(config, FollowingModelConfig):
-            if config.transitions < 1:
+            if config.transitions < 1 and not isinstance(config, OutcomeModelConfig):
                 raise ValueError(f"transitions is {config.transitions}; expected at least 1, the last one")
             acted = (config.action_size,) if config.action_size else ()
-            last = (config.observation_size, config.observation_size, *acted)
+            last = (self.seen_size, self.seen_size, *acted) if config.transitions else ()
             self.recent_sizes = (*last, *(sum(last),) * (config.transitions - 1))
             self.last_parts = len(last)
         recent = sum(self.recent_sizes)
@@ -150,13 +158,14 @@ class WorldModel(DescribedModule):
         """
         self._check(observations, actions)
         earlier = [observations.new_zeros(observations.shape[1], size) for size in self.recent_sizes[self.last_parts :]]
-        recent = (*(observations[0], observations[0], actions[0])[: self.last_parts], *earlier)
+        seen = observations[..., : self.seen_size]
+        recent = (*(seen[0], seen[0], actions[0])[: self.last_parts], *earlier)
         if not len(self.init):
             return (*self.core.initial_state(observations.shape[1], observations), *recent)
         first = self.config.init_steps
         if len(observations) < first:
             raise ValueError(f"got {len(observations)} observations; f_init needs the first {first} inputs")
-        inputs = torch.cat([actions[:first], observations[:first]], dim=-1)
+        inputs = torch.cat([actions[:first], seen[:first]], dim=-1)
         inputs = inputs.transpose(0, 1).flatten(1)  # [k, B, A+O] -> [B, k·(A+O)]
         return (*self.core.state_from(torch.cat([network(inputs) for network in self.init], dim=-1)), *recent)
 
@@ -166,7 +175,9 @@ class WorldModel(DescribedModule):
         return self._step(state, observation, action, noise_t)
 
     def _step(self, state: State, observation: Tensor, action: Tensor, noise_t: Tensor | None) -> Prediction:
-        features, scale = self.pre(torch.cat([action, observation], dim=-1)), self.config.residual_scale
+        scale, outcomes = self.config.residual_scale, observation[:, self.seen_size :]
+        observation = observation[:, : self.seen_size]
+        features = self.pre(torch.cat([action, observation], dim=-1))
         earlier: State = ()
         if self.recent_sizes:
             recent = state[len(self.core.state_sizes) :]
@@ -175,8 +186,9 @@ class WorldModel(DescribedModule):
             seen = (happened, *recent[self.last_parts :])
             features, earlier = torch.cat([features, *seen], dim=-1), seen[:-1]
         output, state, gates = self.core(features, state[: len(self.core.state_sizes)], noise_t)
-        prediction = observation + scale * self.post(output)
-        last = (observation, prediction, action)[: self.last_parts]
+        base = torch.cat([observation, torch.zeros_like(outcomes)], dim=-1) if self.outcomes else observation
+        prediction = base + scale * self.post(output)
+        last = (observation, prediction[:, : self.seen_size], action)[: self.last_parts]
         return Prediction(prediction, (*state, *last, *earlier), gates)
 
     def latents(self, state: State) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gatel0rd.engine.builder import ProgramBuilder
+from gatel0rd.engine.builder import Builder, ProgramBuilder
 from gatel0rd.engine.program import LossOp, Program, Value
 from gatel0rd.nn.cells.base import ProgramStep
 
@@ -34,11 +34,11 @@ class WorldProgramBuilder(ProgramBuilder):
         """h_0 from f_init (zeros without it), and the first observation."""
         if self.observations is None:
             raise ValueError("a program without observations cannot start from the first inputs; give its states")
-        inputs = [
-            self.read_at(sequence, time)
-            for time in range(self.config.init_steps)
-            for sequence in (self.actions, self.observations)
-        ]
+        first = self.read_at(self.observations, 0)
+        inputs: list[Value] = []
+        for time in range(self.config.init_steps if len(self.model.init) else 1):
+            observation = self.read_at(self.observations, time) if time else first
+            inputs += [self.read_at(self.actions, time), self._seen(observation, self.prologue)]
         states: list[Value] = []
         for index, cell in enumerate(self.model.core.cells):
             if len(self.model.init):
@@ -48,7 +48,7 @@ class WorldProgramBuilder(ProgramBuilder):
             states += cell.state_program(self.prologue, latents)
         last = [inputs[1], inputs[1], inputs[0]][: self.model.last_parts]
         earlier = [self.prologue.value(size) for size in self.model.recent_sizes[self.model.last_parts :]]
-        return [*states, *last, *earlier, inputs[1]]
+        return [*states, *last, *earlier, first]
 
     def start_from_states(self) -> list[Value]:
         """States and first observation as initial tensors."""
@@ -66,23 +66,35 @@ class WorldProgramBuilder(ProgramBuilder):
         model = self.model
         *state, predicted = self.enter(start)
         fed = predicted if real is None else real if feed is None else self.select(feed, real, predicted)
-        features = self.mlp(model.pre, [action, fed])
+        shown = self._seen(fed, self)
+        features = self.mlp(model.pre, [action, shown])
         seen: list[Value] = []
         if model.recent_sizes:
             state, recent = state[: len(model.core.state_sizes)], state[len(model.core.state_sizes) :]
             last, earlier = recent[: model.last_parts], recent[model.last_parts :]
-            changes = [self._in_units(self.axpy(fed, value, -1.0)) for value in last[:2]]
+            changes = [self._in_units(self.axpy(shown, value, -1.0)) for value in last[:2]]
             seen = [self.concatenate([*changes, *last[2:]]), *earlier]
             features = self.concatenate([features, *seen])
         step = model.core.program(self, features, tuple(state), noise)
         if step is None:
             return None
-        prediction = self.axpy(fed, self.mlp(model.post, [step.output]), self.config.residual_scale)
+        output = self.mlp(model.post, [step.output])
+        if model.outcomes:
+            change, outcomes = self.split(output, [model.seen_size, model.outcomes])
+            expected = self.axpy(shown, change, self.config.residual_scale)
+            scaled = self.axpy(outcomes, outcomes, self.config.residual_scale - 1)
+            prediction = self.concatenate([expected, scaled])
+        else:
+            expected = prediction = self.axpy(fed, output, self.config.residual_scale)
         if model.recent_sizes:
-            last = [fed, prediction, action][: model.last_parts]
+            last = [shown, expected, action][: model.last_parts]
             step = step._replace(state=(*step.state, *last, *seen[:-1]))
         self.leave([*step.state, prediction])
         return step, prediction
+
+    def _seen(self, observation: Value, build: Builder) -> Value:
+        """The columns that are no outcomes."""
+        return build.view(observation, 0, self.model.seen_size) if self.model.outcomes else observation
 
     def _in_units(self, change: Value) -> Value:
         """A change of observations, divided by what the output is multiplied by."""
@@ -113,12 +125,15 @@ def rollout_program(
     return build.finish([prediction, latents, step.gates], step.state)
 
 
-def training_program(model: WorldModel, *, teacher_forcing: bool, penalty: str) -> Program | None:
+def training_program(
+    model: WorldModel, *, teacher_forcing: bool, penalty: str, weighted: bool = False
+) -> Program | None:
     """The closed loop with noise, sampling mask and loss inside.
 
     Slots: squared error, penalty, open gates (unless that is the penalty).
 
-    Sequences: actions and observations, [T + 1, N, ·].
+    Sequences: actions and observations, [T + 1, N, ·]; with ``weighted`` also what errors are multiplied by before they
+    are squared, [T + 1, N, 1].
     """
     build, core = WorldProgramBuilder(model, real=True), model.core
     assert build.observations is not None
@@ -130,6 +145,8 @@ def training_program(model: WorldModel, *, teacher_forcing: bool, penalty: str) 
     if result is None:
         return None
     step, prediction = result
+    if weighted:  # w·p + (1 - w)·target differs from the target by w·(p - target)
+        prediction = build.blend(build.read(build.sequence(1)), prediction, target)
     build.loss("squared_error", prediction, target)
     if step.gates is not None:
         if penalty not in PENALTY_OPS:

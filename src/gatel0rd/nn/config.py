@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-CellName = Literal["gatel0rd", "elman", "gru", "lstm", "clockwork"]
+CellName = Literal["gatel0rd", "elman", "gru", "lstm", "clockwork", "none"]
 GateName = Literal["retanh", "sigmoid", "heaviside"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellConfig:
     """Which recurrent cell, and its options. ``num_layers`` stacks cells; the last four are GateL0RD's own.
+
+    ``none`` is a layer without memory, to measure what a memory is worth.
 
     Example:
         >>> from gatel0rd import CellConfig

@@ -1,4 +1,4 @@
-"""Planning: iCEM, which sees nothing but costs, and model-predictive control with a learned memory."""
+"""Planning: iCEM, which sees nothing but costs, and control with a memory, learned before or on the way."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from gatel0rd.lazy import load_lazily
 
 if TYPE_CHECKING:
     from gatel0rd.planning.audit import AuditedPlans, CorrectedForesight, PlanAudit
+    from gatel0rd.planning.categorical import CategoricalICEM
+    from gatel0rd.planning.diagnosis import Diagnosis
+    from gatel0rd.planning.dynamics import DynamicsConfig
     from gatel0rd.planning.environment import GymnasiumTask, control_environment
+    from gatel0rd.planning.experience import HideColumns
     from gatel0rd.planning.foresight import Foresight, LearnedForesight, TrueForesight
     from gatel0rd.planning.icem import ICEM, ICEMConfig, Objective, plain_cem, random_shooting
+    from gatel0rd.planning.learn_config import LearnConfig
+    from gatel0rd.planning.learning import learn
     from gatel0rd.planning.mpc import Episodes, control
     from gatel0rd.planning.noise import colored_noise
     from gatel0rd.planning.tasks import ControlTask
@@ -18,12 +24,17 @@ if TYPE_CHECKING:
 __all__ = [
     "ICEM",
     "AuditedPlans",
+    "CategoricalICEM",
     "ControlTask",
     "CorrectedForesight",
+    "Diagnosis",
+    "DynamicsConfig",
     "Episodes",
     "Foresight",
     "GymnasiumTask",
+    "HideColumns",
     "ICEMConfig",
+    "LearnConfig",
     "LearnedForesight",
     "Objective",
     "PlanAudit",
@@ -31,6 +42,7 @@ __all__ = [
     "colored_noise",
     "control",
     "control_environment",
+    "learn",
     "plain_cem",
     "random_shooting",
 ]
@@ -40,6 +52,12 @@ __getattr__, __dir__ = load_lazily(
     {
         "AuditedPlans": "audit",
         "ControlTask": "tasks",
+        "CategoricalICEM": "categorical",
+        "Diagnosis": "diagnosis",
+        "DynamicsConfig": "dynamics",
+        "HideColumns": "experience",
+        "LearnConfig": "learn_config",
+        "learn": "learning",
         "CorrectedForesight": "audit",
         "ICEM": "icem",
         "Episodes": "mpc",

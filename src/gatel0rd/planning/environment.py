@@ -35,6 +35,11 @@ FIXED = ("spec", "metadata", "action_space", "observation_space")
 
 def time_limit(env: gymnasium.Env[Any, Any]) -> int:
     """The environment's own limit; without one its episodes may never end, which is an error."""
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, gymnasium.wrappers.TimeLimit):
+            return layer._max_episode_steps
+        layer = layer.env
     if env.spec is None or env.spec.max_episode_steps is None:
         raise ValueError("the environment has no time limit; make it with gymnasium.make(..., max_episode_steps=N)")
     return env.spec.max_episode_steps

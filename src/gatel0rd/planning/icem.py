@@ -195,7 +195,7 @@ class ICEM:
                 others = [self.elites[:, : config.kept if config.keep_elites else 0]]
             samples = self._sample(count, others)
             if config.try_mean and iteration == len(counts) - 1:
-                samples[:, 0] = self.mean
+                samples[:, 0] = self.central_sequence()
             if iteration == 0:  # with the last step's elites, whose costs are of a step ago
                 costs = self._evaluate(objective, samples)
             else:
@@ -205,11 +205,19 @@ class ICEM:
             episodes = np.arange(len(order))[:, None]
             self.elites, self.elite_costs = samples[episodes, order], costs[episodes, order]
             self._fit()
-        self.planned = self.elites[:, 0] if config.execute_best else self.mean
+        self.planned = self.elites[:, 0] if config.execute_best else self.central_sequence()
         action: Array = self.planned[:, 0].copy()
         self.mean = np.concatenate([self.mean[:, 1:], self.mean[:, -1:]], axis=1)
-        self.std = self._initial_std()
+        self._widen()
         return action
+
+    def central_sequence(self) -> Array:
+        """The sequence that the search is centred on, [E, T, A]."""
+        return self.mean
+
+    def _widen(self) -> None:
+        """Search as widely as at first again, in the next step."""
+        self.std = self._initial_std()
 
     def _fit(self) -> None:
         """Fit mean and standard deviation to the elites with finite costs; a single one is too little to fit to."""

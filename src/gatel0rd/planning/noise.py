@@ -42,6 +42,16 @@ def colored_noise(exponent: float, shape: tuple[int, ...], generator: np.random.
 
 
 @cache
+def marginal_std(exponent: float, steps: int) -> float:
+    """Standard deviation of a single number of :func:`colored_noise`, over all sequences; above 1, as means vary."""
+    if steps == 1:
+        return 1.0
+    power = np.square(_scales(exponent, steps)).sum(axis=0)
+    power[1 : (steps + 1) // 2] *= 2  # frequencies that have a partner
+    return float(np.sqrt(power.sum()) / steps)
+
+
+@cache
 def _scales(exponent: float, steps: int) -> Array:
     """Standard deviations of the spectrum's real and imaginary parts, [2, T // 2 + 1]."""
     scale = np.maximum(np.fft.rfftfreq(steps), 1 / steps) ** (-exponent / 2)

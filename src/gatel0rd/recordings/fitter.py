@@ -41,10 +41,11 @@ from gatel0rd.recordings.sweep import (
     price_at,
 )
 from gatel0rd.recordings.whole import FollowedSequence, follow
-from gatel0rd.recordings.windows import batches, split, window_view, windows
+from gatel0rd.recordings.windows import batches, split, windows
 from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.loop import Metrics, OnMetrics, TrainingLoop, derive_seed, ignore_metrics
 from gatel0rd.training.steps import SequenceBatch, make_stepper, train_on_batches
+from gatel0rd.training.windows import window_view
 
 SETTLED_SHARE = 0.6
 """Share of the rounds after which scheduled sampling has reached its minimum."""

@@ -8,9 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.layout import RecordingError
@@ -93,10 +91,3 @@ def batches(recordings: Recordings, config: FitConfig, number: int) -> Iterator[
         for index in generator.permutation(len(parts))[:left]:
             yield parts[int(index)]
             left -= 1
-
-
-def window_view(values: Tensor, longest: int) -> Tensor:
-    """Every row as the start of a window, without a copy. Shape: [S, F] -> [longest + 1, S, F]."""
-    rows, width = values.shape
-    padded = torch.cat([values, values.new_zeros(longest, width)])  # rows near the end reach over it, unused
-    return padded.as_strided((longest + 1, rows, width), (width, width, 1))

@@ -130,8 +130,17 @@ class TorchStepper:
         ['loss', 'open_rate', 'penalty', 'task_loss']
     """
 
-    def __init__(self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor) -> None:
+    def __init__(
+        self,
+        model: WorldModel,
+        config: TrainConfig,
+        observations: Tensor,
+        actions: Tensor,
+        *,
+        step_weights: Tensor | None = None,
+    ) -> None:
         self.model, self.config = model, config
+        self.step_weights = step_weights
         self.sparsity_weight, self.learning_rate = config.sparsity_weight, config.learning_rate
         self.observations, self.actions = observations, actions
         self.optimizer = torch.optim.Adam(
@@ -143,7 +152,10 @@ class TorchStepper:
         last = len(self.observations) if steps is None else steps + 1
         observations, actions = self.observations[:last, index], self.actions[:last, index]
         predictions, _, gates, _ = self.model(observations[:-1], actions[:-1], feed, noise)
-        task = (predictions - observations[1:]).square().mean()
+        errors = (predictions - observations[1:]).square()
+        if self.step_weights is not None:
+            errors = errors * self.step_weights[: len(errors), None, None].to(errors)
+        task = errors.mean()
         if gates is None:
             return Losses(task=task)
         return Losses(task=task, penalty=PENALTIES[self.config.penalty](gates), open_rate=open_rate(gates))
@@ -254,10 +266,13 @@ def make_stepper(
     seed: int,
     engine: EngineName = "auto",
     in_place: bool = False,
+    step_weights: Tensor | None = None,
 ) -> Stepper:
     """The compiled step where it can run, else PyTorch's. Shape: observations [T + 1, N, O], actions [T + 1, N, A].
 
-    ``in_place``: leave the tensors where they are, as views of overlapping windows have to be.
+    Args:
+        in_place: leave the tensors where they are, as views of overlapping windows have to be.
+        step_weights: what the squared errors of each step are multiplied by, [T]; 1 if not given.
 
     Example:
         >>> import torch
@@ -273,7 +288,12 @@ def make_stepper(
         program = None
         if all(parameter.requires_grad for parameter in model.parameters()):
             program = describe(
-                lambda: training_program(model, teacher_forcing=config.teacher_forcing, penalty=config.penalty)
+                lambda: training_program(
+                    model,
+                    teacher_forcing=config.teacher_forcing,
+                    penalty=config.penalty,
+                    weighted=step_weights is not None,
+                )
             )
         if program is None and engine == "native":
             raise EngineUnavailableError(
@@ -282,9 +302,12 @@ def make_stepper(
             )
         if program is not None:
             sequences = [tensor if in_place else _by_sequence(tensor) for tensor in (actions, observations)]
+            if step_weights is not None:
+                factors = torch.cat([step_weights, step_weights.new_zeros(1)]).to(observations).sqrt()
+                sequences.append(factors[:, None, None].expand(-1, observations.shape[1], 1))
             trainer = FlatTrainer(model, program, sequences, steps=len(observations) - 1, seed=seed)
             return NativeStepper(model, config, observations, actions, trainer)
-    return TorchStepper(model, config, observations, actions)
+    return TorchStepper(model, config, observations, actions, step_weights=step_weights)
 
 
 def _by_sequence(tensor: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from gatel0rd.nn.cells.base import Cell, State, Step
 from gatel0rd.nn.cells.clockwork import ClockworkCell, ClockworkState
 from gatel0rd.nn.cells.elman import ElmanCell
+from gatel0rd.nn.cells.feed_forward import FeedForwardCell
 from gatel0rd.nn.cells.gatel0rd import GateL0RDCore
 from gatel0rd.nn.cells.gru import GRUCell
 from gatel0rd.nn.cells.lstm import LSTMCell, LSTMState
@@ -18,6 +19,7 @@ __all__ = [
     "ClockworkCell",
     "ClockworkState",
     "ElmanCell",
+    "FeedForwardCell",
     "GRUCell",
     "GateL0RDCore",
     "LSTMCell",
@@ -67,7 +69,9 @@ def build_cell(
                 return LSTMCell(size, config.hidden_size, device=device, dtype=dtype)
             case "clockwork":
                 return ClockworkCell(size, config.hidden_size, device=device, dtype=dtype)
-        raise ValueError(f"cell is {config.name!r}; expected gatel0rd, elman, gru, lstm or clockwork")
+            case "none":
+                return FeedForwardCell(size, config.hidden_size, device=device, dtype=dtype)
+        raise ValueError(f"cell is {config.name!r}; expected gatel0rd, elman, gru, lstm, clockwork or none")
 
     cells: list[Cell] = []
     for _ in range(config.num_layers):

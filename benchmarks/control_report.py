@@ -1,0 +1,85 @@
+"""Learned planning compared with other memories and with PPO: a table and a figure, from the recorded outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.control import METHODS, TASKS, Outcome
+from gatel0rd.cli.console import format_duration
+from gatel0rd.paper.report.figures import COLORS, save_as, shrink, styled
+from gatel0rd.tables import Table
+
+IN_A_ROW = 5
+"""Training episodes whose mean return has to be good; of PPO, those that ended in a rollout."""
+METHOD_COLORS = {**COLORS, "pets": "#4d4d4d", "ensemble": "#e19c24", "ppo": "#8569b0"}
+
+
+def smooth(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
+    """Environment steps, and the mean return of the last training episodes until then."""
+    steps, returns = (np.array(column, dtype=np.float64) for column in zip(*outcome.curve, strict=True))
+    count = 1 if outcome.method == "ppo" else min(IN_A_ROW, len(returns))  # of PPO each value is a mean already
+    return steps[count - 1 :], np.convolve(returns, np.full(count, 1 / count), mode="valid")
+
+
+def steps_to(outcome: Outcome, good_return: float) -> int | None:
+    """Environment steps until the mean return was good; None if it never was."""
+    steps, returns = smooth(outcome)
+    good = np.flatnonzero(returns >= good_return)
+    return int(steps[good[0]]) if len(good) else None
+
+
+def compare_methods(outcomes: Sequence[Outcome]) -> str:
+    """A table for each task, as Markdown."""
+    parts = []
+    for name, task in TASKS.items():
+        rows = []
+        for method, title in METHODS.items():
+            own = [one for one in outcomes if (one.task, one.method) == (name, method)]
+            if own:
+                rows.append([title, *_describe(own, task.good_return)])
+        header = ["method", "seeds", task.success, "return", f"steps to {task.good_return:g}", "steps", "wall time"]
+        if rows:
+            parts.append(f"{task.title}:\n\n{Table(header, rows).markdown()}")
+    return "\n".join(parts)
+
+
+def _describe(own: Sequence[Outcome], good_return: float) -> list[str]:
+    """One row: successes of all tests, mean returns, steps until learned, budget and time of a run."""
+    successes = [success for one in own for success in one.test_successes]
+    means = [float(np.mean(one.test_returns)) for one in own]
+    reached = [steps_to(one, good_return) for one in own]
+    return [
+        str(len(own)),
+        f"{sum(successes)} of {len(successes)}",
+        f"{np.mean(means):.0f} ({min(means):.0f} to {max(means):.0f})",
+        ", ".join("never" if steps is None else str(steps) for steps in reached),
+        str(max(one.steps for one in own)),
+        format_duration(float(np.mean([one.seconds for one in own]))),
+    ]
+
+
+@styled
+def plot_returns(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Draw returns of training episodes over environment steps, each seed as a line, to a PNG or SVG file."""
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
+
+    shown = {name: task for name, task in TASKS.items() if any(one.task == name for one in outcomes)}
+    figure, places = plt.subplots(1, len(shown), figsize=(4.2 * len(shown), 3.4), layout="constrained", squeeze=False)
+    for axes, (name, task) in zip(places[0], shown.items(), strict=True):
+        for method, title in METHODS.items():
+            own = [one for one in outcomes if (one.task, one.method) == (name, method)]
+            for number, one in enumerate(own):
+                steps, returns = smooth(one)
+                label = None if number else f"{title}, {format_duration(float(np.mean([o.seconds for o in own])))}"
+                axes.plot(steps, returns, color=METHOD_COLORS[method], linewidth=1.1, alpha=0.8, label=label)
+        axes.axhline(task.good_return, color="#444444", linewidth=0.8, linestyle=":")
+        axes.set(title=task.title, xlabel="environment steps", ylabel="return", xscale="log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.legend(fontsize=6, loc="best")
+    save_as(figure, path)
+    if path.suffix == ".png":
+        shrink(path, width=1200, colors=128).replace(path)

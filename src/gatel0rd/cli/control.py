@@ -1,0 +1,164 @@
+"""The command that learns to control an environment: control."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+from gatel0rd.cli.console import console, format_duration, print_lines, print_written, show_progress
+from gatel0rd.cli.options import AT_LEAST_0, COUNT, FilmFile, HiddenSize, Seed, optional, parse_numbers
+
+if TYPE_CHECKING:
+    from gatel0rd.planning.experience import RecordedEpisode
+    from gatel0rd.planning.learn_config import LearnConfig
+    from gatel0rd.planning.learning import Progress
+
+FIRST_FIT = 15
+"""How many times a quarter of the later fits' gradient steps the first one takes."""
+
+
+def control(
+    environment: Positional[
+        Annotated[
+            str,
+            arg(
+                metavar="ENV",
+                help="Id of a Gymnasium environment, for example Pendulum-v1, or MODULE:ID with the module that "
+                "registers it, in the working directory or on Python's path.",
+            ),
+        ]
+    ],
+    hide: Annotated[
+        str | None, optional("LIST", "Columns of the observation to hide, as in 2 or 2,3. The default is none.")
+    ] = None,
+    cell: Annotated[
+        Literal["gatel0rd", "gru", "lstm", "elman", "none"],
+        arg(help="The memory of the learned model; with none it has no memory."),
+    ] = "gatel0rd",
+    steps: Annotated[
+        int,
+        COUNT,
+        arg(metavar="N", help="Budget of environment steps, without the test episodes; a larger one continues."),
+    ] = 6000,
+    random_steps: Annotated[int, COUNT, arg(metavar="N", help="Number of these steps with random actions.")] = 800,
+    models: Annotated[int, COUNT, arg(metavar="N", help="Number of models that vote, with different seeds.")] = 1,
+    caution: Annotated[
+        float, AT_LEAST_0, arg(metavar="W", help="Weight of the models' disagreement about a plan in its cost.")
+    ] = 0.0,
+    horizon: Annotated[int, COUNT, arg(metavar="N", help="Number of steps to plan ahead.")] = 20,
+    hidden_size: HiddenSize = 16,
+    sparsity: Annotated[
+        float, AT_LEAST_0, arg(metavar="L", help="Weight of open gates, relative to what is predicted, for GateL0RD.")
+    ] = 0.0001,
+    updates: Annotated[
+        int, COUNT, arg(metavar="N", help="Gradient steps of a fit; the first one takes 3.75 times as many.")
+    ] = 800,
+    tests: Annotated[int, AT_LEAST_0, arg(metavar="N", help="Number of test episodes at the end.")] = 10,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, optional("DIR", "Directory to learn in. The default is one in runs/control, named after ENV.")
+    ] = None,
+    film: FilmFile = None,
+) -> dict[str, Any]:
+    """Learn to control an environment by planning with a memory.
+
+    A world model learns from random, then planned actions. The same call resumes.
+    """
+    from gatel0rd.paper.films import check_film
+    from gatel0rd.planning.dynamics import DynamicsConfig
+    from gatel0rd.planning.icem import ICEMConfig
+    from gatel0rd.planning.learn_config import LearnConfig
+    from gatel0rd.planning.learning import RECORD_FILE, learn
+
+    if film is not None:
+        check_film(film)
+    columns = [] if hide is None else parse_numbers(hide, "columns to hide")
+    default = LearnConfig(steps=steps, random_steps=random_steps)
+    config = LearnConfig(
+        steps=steps,
+        random_steps=random_steps,
+        tests=tests,
+        caution=caution,
+        seed=seed,
+        search=ICEMConfig(**{**vars(default.search), "horizon": horizon}),
+        dynamics=DynamicsConfig(
+            cell=cell,
+            hidden_size=hidden_size,
+            models=models,
+            sparsity=sparsity,
+            updates=updates,
+            first_updates=FIRST_FIT * updates // 4,
+        ),
+    )
+    hidden = "" if hide is None else "-without-" + "-".join(map(str, columns))
+    name = environment.replace("/", "-").replace(":", "-")
+    directory = out or Path("runs/control") / f"{name}{hidden}-{cell}-seed{seed}"
+    with show_progress() as progress:
+        overall = progress.add_task("environment steps", total=steps)
+        current = progress.add_task("starting", total=None)
+
+        def on_progress(now: Progress) -> None:
+            last = "" if now.last_return is None else f", last return {now.last_return:.4g}"
+            progress.update(overall, completed=now.steps)
+            progress.update(current, completed=now.part, total=now.parts, description=f"{now.doing}{last}")
+
+        record = learn(
+            _make(environment, columns), directory, config, on_progress=on_progress, on_episode=_print_episode
+        )
+    _print_record(record)
+    print_written(directory / RECORD_FILE)
+    if film is not None:
+        _film(environment, columns, directory, config, film)
+    return record
+
+
+def _make(environment: str, columns: list[int], **options: Any) -> Any:
+    """The environment, with some columns hidden."""
+    import gymnasium
+
+    import gatel0rd.worlds  # noqa: F401  # registers ours
+    from gatel0rd.planning.experience import HideColumns
+    from gatel0rd.training.vector_env import import_packages
+
+    import_packages(environment)
+    env = gymnasium.make(environment.rpartition(":")[2], disable_env_checker=True, **options)
+    return HideColumns(env, columns) if columns else env
+
+
+def _print_episode(number: int, episode: RecordedEpisode) -> None:
+    console.print(
+        f"episode {number}, {episode.kind}: return {episode.rewards.sum():.4g} in {episode.steps} steps, "
+        f"{format_duration(episode.seconds)}",
+        highlight=False,
+    )
+
+
+def _print_record(record: dict[str, Any]) -> None:
+    tests = record["test_returns"]
+    if tests:
+        console.print(
+            f"mean return of {len(tests)} test episodes: {record['test_return']:.4g} "
+            f"({min(tests):.4g} to {max(tests):.4g}), after {record['environment_steps']} environment steps, "
+            f"{format_duration(record['seconds'])}",
+            highlight=False,
+        )
+    if record["test_success"] is not None:
+        console.print(f"the environment calls {record['test_success']:.0%} of them a success", highlight=False)
+    diagnosis = record["diagnosis"]
+    if diagnosis is not None:
+        gates = "" if diagnosis["open_rate"] is None else f" {diagnosis['open_rate']:.0%} of the gates open per step."
+        print_lines([f"diagnosis: {record['summary']}.{gates}"])
+
+
+def _film(environment: str, columns: list[int], directory: Path, config: LearnConfig, film: Path) -> None:
+    """Repeat the first test episode, and write what the environment draws."""
+    from gatel0rd.paper.films import write_film
+    from gatel0rd.planning.learning import film_episode
+
+    env = _make(environment, columns, render_mode="rgb_array")
+    with show_progress() as progress:
+        task = progress.add_task("frames of the film", total=None)
+        frames = film_episode(env, directory, config, on_frame=lambda done: progress.update(task, completed=done))
+    print_written(write_film(frames, film))
