@@ -12,6 +12,7 @@ import subprocess
 import sys
 import urllib.request
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -245,7 +246,8 @@ def test_a_client_that_leaves_in_the_middle_of_a_request_is_no_failure(models, r
 
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/api/sequence", "headers": headers, "query_string": b""}
-    asyncio.run(make_app(models, recordings)(scope, receive, send))
+    with ThreadPoolExecutor() as pool:  # Playwright keeps a loop running in the thread of its tests
+        pool.submit(asyncio.run, make_app(models, recordings)(scope, receive, send)).result()
     assert sent[0]["status"] == 400 and not messages
 
 
