@@ -15,6 +15,8 @@ from gatel0rd.tables import Table
 IN_A_ROW = 5
 """Training episodes whose mean return has to be good; of PPO, those that ended in a rollout."""
 METHOD_COLORS = {**COLORS, "pets": "#4d4d4d", "ensemble": "#e19c24", "ppo": "#8569b0"}
+WITHOUT_MEMORY = ("none", "pets")
+"""Methods that are drawn with dashes."""
 
 
 def smooth(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +77,8 @@ def plot_returns(outcomes: Sequence[Outcome], path: Path) -> None:
             for number, one in enumerate(own):
                 steps, returns = smooth(one)
                 label = None if number else f"{title}, {format_duration(float(np.mean([o.seconds for o in own])))}"
-                axes.plot(steps, returns, color=METHOD_COLORS[method], linewidth=1.1, alpha=0.8, label=label)
+                style = "--" if method in WITHOUT_MEMORY else "-"
+                axes.plot(steps, returns, style, color=METHOD_COLORS[method], linewidth=1.1, alpha=0.8, label=label)
         axes.axhline(task.good_return, color="#444444", linewidth=0.8, linestyle=":")
         axes.set(title=task.title, xlabel="environment steps", ylabel="return", xscale="log")
         axes.xaxis.set_minor_formatter(NullFormatter())
