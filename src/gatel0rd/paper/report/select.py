@@ -66,8 +66,8 @@ def select_lines(experiment: Question, records: Sequence[Record], scale: Scale) 
     lines = []
     for variant in experiment.variants:
         profile = PROFILES[scale.profile]
-        run = plan_run(experiment, variant, seed=0, profile=profile, preset=scale.preset, length=scale.length)
-        matching = [record for record in records if record.group == run.group]
+        group = plan_run(experiment, variant, seed=0, profile=profile, preset=scale.preset, length=scale.length).group
+        matching = [record for record in records if record.group == group]
         if experiment.plans:  # records of shared runs that were not planned with have nothing to show
             matching = [record for record in matching if "planning" in record.content]
         lines.append(Line(variant.name, variant.label, variant.cell.name, matching, variant.dashed))
