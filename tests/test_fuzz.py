@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fuzz.__main__ import TARGETS, find_target
 from fuzz.driver import BrokenPromiseError, Target, run_target
-from fuzz.mutations import damage_bytes, damage_json, list_places
+from fuzz.mutations import ODD_VALUES, damage_bytes, damage_json, list_places
 from fuzz.soak import MOST_GROWTH, Load, judge, soak
 
 TESTS = Path(__file__).parent
@@ -116,6 +116,14 @@ def test_damage_is_done():
     assert sum(damage_bytes(rng, data) != data for _ in range(100)) > 90
     changed = [damage_json(rng, content) for _ in range(100)]
     assert sum(entry != content for entry in changed) > 90 and content == {"a": [1, {"b": 2.5}], "c": "x"}
+
+
+def test_damage_stays_in_its_own_data():
+    """What one try changes inside an odd value would otherwise be in all later ones."""
+    before = repr(ODD_VALUES)
+    for seed in range(2000):
+        damage_json(random.Random(seed), {"a": [1, {"b": 2}]})
+    assert repr(ODD_VALUES) == before
 
 
 def test_the_soak_sees_what_grows_and_what_fails():

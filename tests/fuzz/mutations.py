@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from copy import deepcopy
 from typing import Any
 
 DEEP = 100_000
@@ -68,7 +69,7 @@ def damage_json(rng: random.Random, content: Any) -> Any:
             case 3:
                 parent[key] = [parent[key]]
             case _:
-                parent[key] = rng.choice(ODD_VALUES)
+                parent[key] = deepcopy(rng.choice(ODD_VALUES))  # the next change may be inside it
     return changed
 
 
