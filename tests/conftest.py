@@ -34,6 +34,11 @@ def warnings_are_new():
     eligibility.warn_slow.cache_clear()
 
 
+def pytest_collection_modifyitems(items):
+    """Tests that wait for other processes come first, so that no worker waits alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
+
+
 def pytest_terminal_summary(terminalreporter):
     """One line for each reason to skip tests, however many are skipped for it."""
     reports = terminalreporter.stats.get("skipped", [])
