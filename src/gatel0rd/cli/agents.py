@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +19,7 @@ from gatel0rd.cli.options import (
     LearningRate,
     Limits,
     Seed,
+    file_name_of,
     optional,
 )
 
@@ -76,7 +76,7 @@ def rl_train(
         preset=preset,
         backend=backend,
     )
-    directory = out or Path("runs/rl") / f"{re.sub('[/:]', '-', environment)}-{cell}-seed{seed}"
+    directory = out or Path("runs/rl") / f"{file_name_of(environment)}-{cell}-seed{seed}"
     with LiveDisplay(1, console) as display:
         display.started(0, run, directory)
         run.execute(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from gatel0rd.cli.console import console, format_duration, print_lines, print_written, show_progress
-from gatel0rd.cli.options import AT_LEAST_0, COUNT, FilmFile, HiddenSize, Seed, optional, parse_numbers
+from gatel0rd.cli.options import AT_LEAST_0, COUNT, FilmFile, HiddenSize, Seed, file_name_of, optional, parse_numbers
 
 if TYPE_CHECKING:
     from gatel0rd.planning.experience import RecordedEpisode
@@ -68,21 +69,19 @@ def control(
     """
     from gatel0rd.paper.films import check_film
     from gatel0rd.planning.dynamics import DynamicsConfig
-    from gatel0rd.planning.icem import ICEMConfig
     from gatel0rd.planning.learn_config import LearnConfig
     from gatel0rd.planning.learning import RECORD_FILE, learn
 
     if film is not None:
         check_film(film)
     columns = [] if hide is None else parse_numbers(hide, "columns to hide")
-    default = LearnConfig(steps=steps, random_steps=random_steps)
     config = LearnConfig(
         steps=steps,
         random_steps=random_steps,
         tests=tests,
         caution=caution,
         seed=seed,
-        search=ICEMConfig(**{**vars(default.search), "horizon": horizon}),
+        search=replace(LearnConfig().search, horizon=horizon),
         dynamics=DynamicsConfig(
             cell=cell,
             hidden_size=hidden_size,
@@ -93,8 +92,7 @@ def control(
         ),
     )
     hidden = "" if hide is None else "-without-" + "-".join(map(str, columns))
-    name = environment.replace("/", "-").replace(":", "-")
-    directory = out or Path("runs/control") / f"{name}{hidden}-{cell}-seed{seed}"
+    directory = out or Path("runs/control") / f"{file_name_of(environment)}{hidden}-{cell}-seed{seed}"
     with show_progress() as progress:
         overall = progress.add_task("environment steps", total=steps)
         current = progress.add_task("starting", total=None)
@@ -130,8 +128,7 @@ def _make(environment: str, columns: list[int], **options: Any) -> Any:
 def _print_episode(number: int, episode: RecordedEpisode) -> None:
     console.print(
         f"episode {number}, {episode.kind}: return {episode.rewards.sum():.4g} in {episode.steps} steps, "
-        f"{format_duration(episode.seconds)}",
-        highlight=False,
+        f"{format_duration(episode.seconds)}"
     )
 
 
@@ -141,11 +138,10 @@ def _print_record(record: dict[str, Any]) -> None:
         console.print(
             f"mean return of {len(tests)} test episodes: {record['test_return']:.4g} "
             f"({min(tests):.4g} to {max(tests):.4g}), after {record['environment_steps']} environment steps, "
-            f"{format_duration(record['seconds'])}",
-            highlight=False,
+            f"{format_duration(record['seconds'])}"
         )
     if record["test_success"] is not None:
-        console.print(f"the environment calls {record['test_success']:.0%} of them a success", highlight=False)
+        console.print(f"the environment calls {record['test_success']:.0%} of them a success")
     diagnosis = record["diagnosis"]
     if diagnosis is not None:
         gates = "" if diagnosis["open_rate"] is None else f" {diagnosis['open_rate']:.0%} of the gates open per step."

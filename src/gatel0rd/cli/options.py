@@ -67,6 +67,11 @@ TimeColumn = Annotated[
 ]
 
 
+def file_name_of(environment: str) -> str:
+    """The id of an environment as a part of a file's name."""
+    return re.sub("[/:]", "-", environment)
+
+
 def parse_numbers(text: str, what: str = "seeds", *, alternative: str | None = None) -> list[int]:
     """0-4 and 0,3,7 and mixtures of both, without repetition; errors name the word that could be given instead."""
     numbers: list[int] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from gatel0rd.files import Arrays
 from gatel0rd.models.config import OutcomeModelConfig
-from gatel0rd.models.io import model_arrays
+from gatel0rd.models.io import load_weights, model_arrays
 from gatel0rd.models.world_model import Predict, WorldModel, without_training
 from gatel0rd.nn.cells import State
 from gatel0rd.nn.config import CellConfig, CellName
@@ -228,12 +229,12 @@ class Dynamics:
             for name, array in model_arrays(model).items()
         }
 
-    def restore_arrays(self, arrays: Arrays) -> None:
-        """Continue with these weights."""
+    def restore_arrays(self, arrays: Arrays, source: Path) -> None:
+        """Continue with these weights; those of other models are an error that names the file."""
         for number, model in enumerate(self.models):
             prefix = f"{number}."
-            state = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()})
+            own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+            load_weights(model, own, source)
 
 
 class Futures(NamedTuple):

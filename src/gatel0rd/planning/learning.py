@@ -198,7 +198,7 @@ class ControlLearner:
                 self.config.dynamics,
                 seed=self.config.seed,
             )
-            self.dynamics.restore_arrays(arrays)
+            self.dynamics.restore_arrays(arrays, self.directory / DYNAMICS_FILE)
             self.dynamics.ends = kept["ends"]
             self.fitted, self.rounds = kept["fitted"], kept["rounds"]
             self.terms, self.fit_seconds = kept["terms"], kept["seconds"]
