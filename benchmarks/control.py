@@ -1,7 +1,8 @@
 """``python -m benchmarks.control``: learned planning with several memories, and recurrent PPO, in the same tasks.
 
-Every cell (task, method, seed) is one resumable run; its outcome is added to ``results/control/control.json``, from
-which the documentation's table and figure are made.
+In all of them something that matters is hidden: velocities, or what was done a while ago. Every cell (task, method,
+seed) is one resumable run; its outcome is added to ``results/control/control.json``, from which the documentation's
+table and figure are made.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +21,13 @@ import tyro
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from tyro.conf import arg
 
+import benchmarks.swing_up  # noqa: F401  # registers it
+import gatel0rd.worlds
 from gatel0rd.cli.options import parse_names, parse_numbers
 from gatel0rd.files import write_json
 from gatel0rd.nn.config import CellConfig
-from gatel0rd.planning import DynamicsConfig, HideColumns, LearnConfig, learn
+from gatel0rd.planning import HideColumns, ICEMConfig, LearnConfig, learn
+from gatel0rd.planning.dynamics import StepCost
 from gatel0rd.training import make_vector_env
 from gatel0rd.training.ppo import AgentTrainer, play_episodes
 from gatel0rd.training.presets import agent_configs
@@ -34,47 +39,105 @@ PPO_FRAMES, PPO_ENVIRONMENTS = 500_000, 16
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A task without velocities.
+    """A task in which something that matters is not seen.
 
     Attributes:
-        hidden: columns of the observation that are not seen.
+        make: the environment, with what is hidden left out.
         good_return: the return that counts as learned.
-        succeeds: of the last observation and the length of an episode.
+        succeeds: of the last observation, the length of an episode, and whether the environment ended it.
         success: the same in words.
+        cost: of steps, in place of the environment's reward.
+        learning: how it is learned by planning, but for the memory and the seed.
     """
 
-    id: str
     title: str
-    hidden: tuple[int, ...]
+    make: Callable[[], gymnasium.Env[Any, Any]]
     good_return: float
-    succeeds: Callable[[Any, int], bool]
+    succeeds: Callable[[Any, int, bool], bool]
     success: str
+    cost: StepCost | None = None
+    learning: LearnConfig = field(default_factory=LearnConfig)
 
+
+def without(columns: tuple[int, ...], name: str) -> gymnasium.Env[Any, Any]:
+    """An environment with some columns hidden."""
+    return HideColumns(gymnasium.make(name), columns)
+
+
+def plain(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
+    """An environment that hides something by itself."""
+    return gymnasium.make(name, disable_env_checker=True, **options)
+
+
+def cost_of(world: str) -> StepCost:
+    """What a step costs in the paper's planning task of a world."""
+    task = gatel0rd.worlds.get(world).make_task()
+
+    def cost(observations: Any, actions: Any) -> Any:
+        return task.cost(observations[..., None, :], actions[..., None, :])
+
+    return cost
+
+
+def ended(seen: Any, length: int, terminated: bool) -> bool:
+    """Whether the goal was reached, which ends an episode."""
+    return terminated
+
+
+LONG_SIGHTED = LearnConfig(
+    steps=12_000,
+    random_steps=4000,
+    search=ICEMConfig(horizon=50, samples=128, noise_exponent=3.0),
+    dynamics=replace(LearnConfig().dynamics, window=50),
+)
+"""For tasks in which nothing is gained in the first dozens of steps."""
 
 TASKS = {
     "pendulum": Task(
-        id="Pendulum-v1",
         title="Pendulum without velocity",
-        hidden=(2,),
+        make=partial(without, (2,), "Pendulum-v1"),
         good_return=-250.0,
-        succeeds=lambda seen, length: bool(seen[0] > np.cos(np.radians(10))),
+        succeeds=lambda seen, length, terminated: bool(seen[0] > np.cos(np.radians(10))),
         success="within 10° at the end",
     ),
     "cartpole": Task(
-        id="CartPole-v1",
         title="CartPole without velocities",
-        hidden=(1, 3),
+        make=partial(without, (1, 3), "CartPole-v1"),
         good_return=400.0,
-        succeeds=lambda seen, length: length == 500,
+        succeeds=lambda seen, length, terminated: length == 500,
         success="500 steps",
     ),
+    "swing-up": Task(
+        title="CartPole swing-up without velocities",
+        make=partial(plain, "CartPoleSwingUp-v0"),
+        good_return=60.0,
+        succeeds=lambda seen, length, terminated: bool(seen[1] > np.cos(np.radians(10))),
+        success="within 10° at the end",
+    ),
     "reacher": Task(
-        id="Reacher-v5",
         title="Reacher without velocities",
-        hidden=(6, 7),
+        make=partial(without, (6, 7), "Reacher-v5"),
         good_return=-8.0,
-        succeeds=lambda seen, length: bool(np.linalg.norm(seen[-2:]) < 0.05),
+        succeeds=lambda seen, length, terminated: bool(np.linalg.norm(seen[-2:]) < 0.05),
         success="within 5 cm at the end",
+    ),
+    "rrc": Task(
+        title="Robot Remote Control",
+        make=partial(plain, "gatel0rd/RobotRemoteControl-v0", control_radius=0.15, goal_radius=0.15),
+        good_return=-25.0,
+        succeeds=ended,
+        success="robot at its goal",
+        cost=cost_of("rrc"),
+        learning=LONG_SIGHTED,
+    ),
+    "shepherd": Task(
+        title="Shepherd",
+        make=partial(plain, "gatel0rd/Shepherd-v0", lever_radius=0.3, cage_radius=0.15),
+        good_return=-110.0,
+        succeeds=ended,
+        success="sheep caught",
+        cost=cost_of("shepherd"),
+        learning=LONG_SIGHTED,
     ),
 }
 METHODS = {
@@ -113,8 +176,8 @@ class Outcome:
     summary: str | None = None
 
 
-class ReportSuccess(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Adds ``is_success`` of a task to the info of every step."""
+class TaskWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Adds ``is_success`` of a task to the info of every step, and pays minus its cost where it has one."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], task: Task) -> None:
         super().__init__(env)
@@ -127,24 +190,29 @@ class ReportSuccess(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> Any:
         seen, reward, terminated, truncated, info = self.env.step(action)
         self.length += 1
-        return seen, reward, terminated, truncated, info | {"is_success": self.task.succeeds(seen, self.length)}
+        if self.task.cost is not None:
+            reward = -float(self.task.cost(seen, np.asarray(action)))
+        success = self.task.succeeds(seen, self.length, bool(terminated))
+        return seen, reward, terminated, truncated, info | {"is_success": success}
 
 
 def make_task(task: Task) -> gymnasium.Env[Any, Any]:
     """The environment of a task."""
-    return ReportSuccess(HideColumns(gymnasium.make(task.id), task.hidden), task)
+    return TaskWrapper(task.make(), task)
 
 
-def plan_config(method: str, seed: int) -> LearnConfig:
-    """What `gatel0rd control` does by default, with the memory of a method."""
+def plan_config(task: Task, method: str, seed: int) -> LearnConfig:
+    """How a task is learned, with the memory of a method."""
     several = {"pets": ("none", 3), "ensemble": ("gatel0rd", 3)}
     cell, models = several.get(method, (method, 1))
-    return LearnConfig(seed=seed, tests=TESTS, dynamics=DynamicsConfig(cell=cell, models=models))  # type: ignore[arg-type]
+    dynamics = replace(task.learning.dynamics, cell=cell, models=models)  # type: ignore[arg-type]
+    return replace(task.learning, seed=seed, tests=TESTS, dynamics=dynamics)
 
 
 def run_planning(name: str, method: str, seed: int, directory: Path) -> Outcome:
     """Learn a task by planning."""
-    record = learn(make_task(TASKS[name]), directory, plan_config(method, seed))
+    task = TASKS[name]
+    record = learn(make_task(task), directory, plan_config(task, method, seed), cost=task.cost)
     return read_planning(name, method, record)
 
 
@@ -159,7 +227,7 @@ def read_planning(name: str, method: str, record: dict[str, Any]) -> Outcome:
         seconds=round(record["seconds"], 1),
         curve=[(e["environment_steps"], round(e["return"], 2)) for e in record["episodes"] if e["kind"] != "test"],
         test_returns=[round(episode["return"], 2) for episode in tests],
-        test_successes=[TASKS[name].succeeds(e["last_observation"], e["length"]) for e in tests],
+        test_successes=[TASKS[name].succeeds(e["last_observation"], e["length"], e["terminated"]) for e in tests],
         open_rate=record["diagnosis"]["open_rate"],
         summary=record["summary"],
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,9 +46,11 @@ def test_the_table_has_all_seeds_and_the_figure_is_drawn(tmp_path):
 
 
 def test_methods_differ_in_the_model_only():
-    assert plan_config("gatel0rd", 3) == LearnConfig(seed=3)
-    pets = plan_config("pets", 3).dynamics
-    assert (pets.cell, pets.models) == ("none", 3)
+    assert plan_config(TASKS["pendulum"], "gatel0rd", 3) == LearnConfig(seed=3)
+    for task in TASKS.values():
+        own, pets = plan_config(task, "gatel0rd", 3), plan_config(task, "pets", 3)
+        assert (pets.dynamics.cell, pets.dynamics.models) == ("none", 3)
+        assert replace(pets, dynamics=own.dynamics) == own
 
 
 @pytest.mark.parametrize("name", list(TASKS))
@@ -58,13 +62,42 @@ def test_ppo_runs_in_every_task(name, monkeypatch, tmp_path):
     assert not all(found.test_successes)
     env = make_task(TASKS[name])
     seen, _ = env.reset(seed=0)
-    assert (
-        len(seen) == len(env.unwrapped.observation_space.low) - 2 + (name == "pendulum")
-        and env.step(env.action_space.sample())[-1]["is_success"] is False
-    )
+    hidden = {"pendulum": 1, "cartpole": 2, "reacher": 2}.get(name, 0)
+    assert len(seen) == len(env.unwrapped.observation_space.low) - hidden
+    assert env.step(env.action_space.sample())[-1]["is_success"] is False
 
 
 def test_success_is_what_the_tasks_say():
     upright, tilted = np.array([0.99, 0.14]), np.array([0.98, 0.19])
-    assert TASKS["pendulum"].succeeds(upright, 200) and not TASKS["pendulum"].succeeds(tilted, 200)
-    assert TASKS["cartpole"].succeeds(upright, 500) and not TASKS["cartpole"].succeeds(upright, 499)
+    pendulum, cartpole, swing_up = (TASKS[name].succeeds for name in ("pendulum", "cartpole", "swing-up"))
+    assert pendulum(upright, 200, False) and not pendulum(tilted, 200, False)
+    assert cartpole(upright, 500, False) and not cartpole(upright, 499, True)
+    assert swing_up([0.5, 0.99, 0.14], 100, False) and not swing_up([0.0, 0.98, 0.19], 100, False)
+    assert TASKS["rrc"].succeeds(upright, 20, True) and not TASKS["rrc"].succeeds(upright, 50, False)
+
+
+def test_steps_cost_what_the_papers_tasks_say():
+    env = make_task(TASKS["rrc"])
+    env.reset(seed=0, options={"agent": [0.5, 0.5], "robot": [-0.5, -0.5]})
+    _, reward, terminated, _, info = env.step(np.zeros(2))
+    assert reward == pytest.approx(-1.0) and not terminated and not info["is_success"]  # the robot is 1 away
+    for _ in range(10):  # the agent has been at the computer
+        _, reward, terminated, _, info = env.step(np.array([1.0, 0.0]))
+        if terminated:
+            break
+    assert info["is_success"] and reward == pytest.approx(-0.1)
+
+
+def test_the_pole_hangs_until_it_is_swung_up():
+    env = make_task(TASKS["swing-up"])
+    seen, _ = env.reset(seed=0)
+    assert seen.shape == (3,) and seen[1] < -0.98
+    rest = [env.step(np.zeros(1)) for _ in range(100)]
+    assert rest[-1][3] and max(step[0][1] for step in rest) < -0.9  # nothing happens by itself
+    assert sum(step[1] for step in rest) < 5 and not rest[-1][4]["is_success"]
+    env.reset(seed=0)
+    pushed = [env.step(np.ones(1)) for _ in range(40)]
+    assert pushed[-1][0][0] == 1.0  # the cart stops at the end of its track
+    assert all(np.hypot(*step[0][1:]) == pytest.approx(1) for step in pushed)
+    again, _ = env.reset(seed=0)
+    np.testing.assert_array_equal(again, seen)

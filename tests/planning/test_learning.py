@@ -326,6 +326,16 @@ def test_diagnoses_are_combined():
     both = combine([diagnosis(error=[3.0] * 20), diagnosis(error=[4.0] * 20, real=[2.0] * 20, open_rate=0.4)])
     np.testing.assert_allclose(both.error, np.sqrt(12.5))
     np.testing.assert_allclose([both.real[0], both.open_rate], [1.5, 0.3])
+    short = diagnosis(**{name: [5.0] for name in ("planned", "real", "replayed", "error", "away")})
+    assert combine([short, diagnosis()]).real == [3.0] + [1.0] * 19  # farther ahead only the longer one looks
+
+
+def test_episodes_that_are_shorter_than_the_horizon_are_diagnosed(tmp_path):
+    far = replace(QUICK.search, horizon=2 * LIMIT)
+    record = learn(make(), tmp_path, replace(QUICK, search=far))
+    ahead = record["episodes"][-1]["length"] // 2
+    assert len(record["diagnosis"]["real"]) == ahead
+    assert f"all {ahead} steps" in record["summary"] or "beyond step" in record["summary"]
 
 
 def test_points_far_from_the_data_are_away():

@@ -95,16 +95,19 @@ class Diagnosis:
 
 
 def combine(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
-    """The mean of several episodes; errors as a root mean square."""
+    """The mean of several episodes, at each step ahead of those that look so far; errors as a root mean square."""
     if not diagnoses:
         raise ValueError("there are no diagnoses to combine; expected at least one")
-    rows = {name: np.array([getattr(one, name) for one in diagnoses]) for name in ("planned", "real", "replayed")}
-    errors = np.sqrt(np.mean(np.square([one.error for one in diagnoses]), axis=0))
+    longest = max(len(one.real) for one in diagnoses)
+
+    def rows(name: str) -> Array:  # [D, H], with nan where an episode does not look so far ahead
+        values = [getattr(one, name) for one in diagnoses]
+        return np.array([row + [np.nan] * (longest - len(row)) for row in values])
+
     rates = [one.open_rate for one in diagnoses if one.open_rate is not None]
     return Diagnosis(
-        **{name: values.mean(axis=0).tolist() for name, values in rows.items()},
-        error=errors.tolist(),
-        away=np.mean([one.away for one in diagnoses], axis=0).tolist(),
+        **{name: np.nanmean(rows(name), axis=0).tolist() for name in ("planned", "real", "replayed", "away")},
+        error=np.sqrt(np.nanmean(np.square(rows("error")), axis=0)).tolist(),
         cost_std=float(np.mean([one.cost_std for one in diagnoses])),
         open_rate=float(np.mean(rates)) if rates else None,
         disagreement=float(np.mean([one.disagreement for one in diagnoses])),

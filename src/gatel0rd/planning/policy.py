@@ -71,7 +71,9 @@ class PlanningPolicy:
         self.forecaster.advance(action, observation)
 
     def diagnose(self, actions: Array, costs: Array, *, data: Array, cost_std: float) -> Diagnosis | None:
-        """How what was expected compares with what came; None for an episode that is too short to look ahead in.
+        """How what was expected compares with what came; None for an episode of a single step.
+
+        Looks ahead as far as plans do, but no farther than half of the episode, so that there are starts to average.
 
         Args:
             actions: of the episode, [T, A].
@@ -79,14 +81,15 @@ class PlanningPolicy:
             data: observations that the model was fitted to, [S, O].
             cost_std: of that data.
         """
-        if len(actions) <= self.horizon:
+        ahead = min(self.horizon, len(actions) // 2)
+        if not ahead:
             return None
         every = max(1, len(self.visited) // VISITED)
         return diagnose(
-            plans=np.array(self.plans),
+            plans=np.array(self.plans)[:, :ahead],
             plan_stds=np.array(self.stds),
-            visited=np.array(self.visited[::every]),
-            replayed=self.forecaster.replay(actions, self.horizon).costs.mean(axis=0),
+            visited=np.array(self.visited[::every])[:, :ahead],
+            replayed=self.forecaster.replay(actions, ahead).costs.mean(axis=0),
             costs=costs,
             neighbourhood=Neighbourhood(data, self.rng),
             cost_std=cost_std,
