@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from gatel0rd.cli.main import main
-from gatel0rd.files import FileError
+from gatel0rd.files import FileError, read_json
 from gatel0rd.models.io import load_agent
 from gatel0rd.paper.agent_trials import evaluate_agent, plan_own_agent
 from gatel0rd.training import PPOConfig, make_vector_env
@@ -79,7 +79,7 @@ def test_an_environment_from_a_file_is_learned_and_filmed(blind):
     assert status == 0 and "of them a success" in said, said
     outcome = json.loads((blind / "outcome.json").read_text())
     run = blind / "runs" / "control" / "blind-BlindPendulum-v0-gatel0rd-seed0"
-    assert outcome == json.loads((run / "control.json").read_text())
+    assert outcome == read_json(run / "control.json") and (run / "control.html").exists()
     assert (outcome["observation_size"], outcome["limit"], outcome["environment_steps"]) == (2, 200, 400)
     last = outcome["episodes"][-1]
     assert outcome["test_success"] == last["success"] == (last["last_observation"][0] > np.cos(np.radians(10)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import gymnasium
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from gatel0rd.cli.main import main
-from gatel0rd.files import FileError
+from gatel0rd.files import FileError, read_json
 from gatel0rd.planning import DynamicsConfig, HideColumns, ICEMConfig, LearnConfig, learn, learning
 from gatel0rd.planning.diagnosis import Diagnosis, Neighbourhood, combine
 from gatel0rd.planning.dynamics import Dynamics, Forecaster, error_weights, sampling_probability
@@ -95,7 +96,7 @@ def test_a_few_hundred_steps_teach_it(name, tmp_path):
     assert tests > 0.5 * random  # costs are halved at least
     assert 240 <= record["environment_steps"] < 240 + LIMIT
     assert record["environment_steps"] == record["episodes"][-1]["environment_steps"]
-    assert record == json.loads((tmp_path / "control.json").read_text())
+    assert record == read_json(tmp_path / "control.json")
     diagnosis = record["diagnosis"]
     assert len(diagnosis["error"]) == len(diagnosis["away"]) == 4
     assert 0 <= diagnosis["open_rate"] <= 1
@@ -317,7 +318,9 @@ def test_one_sentence_says_what_is_wrong():
     constant = diagnosis(error=[1e-4] * 20, real=[-1.0] * 20, planned=[-1.0] * 20, cost_std=0.0)
     assert constant.describe() == "predictions and plans hold over all 20 steps"
     assert "leave what was seen beyond step 7" in diagnosis(away=[0.0] * 7 + [1.0] * 13).describe()
-    assert "65% of the gates are open" in diagnosis(open_rate=0.65).describe()
+    assert "65% of the gates are open per step, as they have to be" in diagnosis(open_rate=0.65).describe_gates()
+    assert diagnosis(open_rate=0.2).describe_gates() == "20% of the gates are open per step"
+    assert diagnosis(open_rate=None).describe_gates() is None
     below = diagnosis(planned=[-1.0] * 20, real=[-1.0] * 10 + [1.0] * 10)
     assert "optimistic by 2 beyond step 10" in below.describe()
 
@@ -409,15 +412,21 @@ def test_the_command_has_the_defaults_of_python(tmp_path, monkeypatch):
     assert given == [LearnConfig()]
 
 
-def test_the_command_learns_films_and_says_what_is_wrong(tmp_path, capsys):
+def test_the_command_learns_films_and_says_what_is_wrong(tmp_path, monkeypatch, capsys):
     film, record = tmp_path / "film.gif", tmp_path / "record.json"
     words = ["--steps", "40", "--random-steps", "20", "--tests", "2", "--horizon", "4", "--updates", "3"]
     words += ["--hide", "1", "--out", str(tmp_path / "out"), "--film", str(film), "--json", str(record)]
     main(["control", "LearnedCart-v0", *words])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "mean return of 2 test episodes" in shown and "diagnosis: " in shown and "of the gates open" in shown
+    assert "mean return of 2 test episodes" in shown and "diagnosis: " in shown and "of the gates are open" in shown
     assert film.stat().st_size > 100
+    page = (tmp_path / "out" / "control.html").read_text()
+    assert page.count("data:image/svg+xml") == 2 and "LearnedCart-v0, learned by planning" in page
+    assert "Mean return of 2 test episodes" in page and "dynamics.hidden_size" in page
     assert json.loads(record.read_text())["settings"]["dynamics"]["cell"] == "gatel0rd"
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    main(["control", "LearnedCart-v0", *words[:-4]])  # all is done, and there is nothing to draw with
+    assert "no page with figures: matplotlib is missing; pip install" in " ".join(capsys.readouterr().out.split())
     for wrong, message in (
         ("NoSuchEnvironment-v0", "Gymnasium knows no environment"),
         ("LearnedCart-v0 --hide 7", "numbered from"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -102,11 +103,11 @@ def control(
             progress.update(overall, completed=now.steps)
             progress.update(current, completed=now.part, total=now.parts, description=f"{now.doing}{last}")
 
-        record = learn(
-            _make(environment, columns), directory, config, on_progress=on_progress, on_episode=_print_episode
-        )
+        with closing(_make(environment, columns)) as env:
+            record = learn(env, directory, config, on_progress=on_progress, on_episode=_print_episode)
     _print_record(record)
     print_written(directory / RECORD_FILE)
+    _write_page(record, directory)
     if film is not None:
         _film(environment, columns, directory, config, film)
     return record
@@ -142,10 +143,21 @@ def _print_record(record: dict[str, Any]) -> None:
         )
     if record["test_success"] is not None:
         console.print(f"the environment calls {record['test_success']:.0%} of them a success")
-    diagnosis = record["diagnosis"]
-    if diagnosis is not None:
-        gates = "" if diagnosis["open_rate"] is None else f" {diagnosis['open_rate']:.0%} of the gates open per step."
-        print_lines([f"diagnosis: {record['summary']}.{gates}"])
+    print_lines(
+        [f"{name}: {record[key]}." for name, key in (("diagnosis", "summary"), ("gates", "gates")) if record[key]]
+    )
+
+
+def _write_page(record: dict[str, Any], directory: Path) -> None:
+    """The same as a page with figures, where there is matplotlib."""
+    from gatel0rd.cli.extras import advise
+
+    try:
+        from gatel0rd.paper.report.control import write_control_page
+
+        print_written(write_control_page(record, directory))
+    except ModuleNotFoundError as error:
+        console.print(f"no page with figures: {advise(error)}")
 
 
 def _film(environment: str, columns: list[int], directory: Path, config: LearnConfig, film: Path) -> None:
@@ -153,8 +165,7 @@ def _film(environment: str, columns: list[int], directory: Path, config: LearnCo
     from gatel0rd.paper.films import write_film
     from gatel0rd.planning.learning import film_episode
 
-    env = _make(environment, columns, render_mode="rgb_array")
-    with show_progress() as progress:
+    with closing(_make(environment, columns, render_mode="rgb_array")) as env, show_progress() as progress:
         task = progress.add_task("frames of the film", total=None)
         frames = film_episode(env, directory, config, on_frame=lambda done: progress.update(task, completed=done))
     print_written(write_film(frames, film))

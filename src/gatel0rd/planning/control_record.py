@@ -31,6 +31,7 @@ def make_record(learner: ControlLearner) -> dict[str, Any]:
         "test_return": float(np.mean(tests)) if tests else None,
         "test_success": float(np.mean(succeeded)) if succeeded else None,
         "summary": None if diagnosis is None else diagnosis.describe(),
+        "gates": None if diagnosis is None else diagnosis.describe_gates(),
         "diagnosis": None if diagnosis is None else diagnosis.to_json(),
         "episodes": list_episodes(learner),
     }

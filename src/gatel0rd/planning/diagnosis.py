@@ -60,12 +60,15 @@ class Diagnosis:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    @property
+    def limit(self) -> float:
+        """Errors and gaps between promise and reality count above this."""
+        return TOLERANCE * max(self.cost_std, LEAST_SPREAD * float(np.mean(np.abs(self.real))), 1e-9)
+
     def describe(self) -> str:
         """One sentence: what is wrong first, and what to do."""
-        spread = max(self.cost_std, LEAST_SPREAD * float(np.mean(np.abs(self.real))), 1e-9)
-        limit = TOLERANCE * spread
         gap = np.array(self.real) - np.array(self.planned)
-        wrong, hopeful = _first(np.array(self.error) > limit), _first(gap > limit)
+        wrong, hopeful = _first(np.array(self.error) > self.limit), _first(gap > self.limit)
         away = _first(np.array(self.away) > AWAY)
         if wrong is not None and (hopeful is None or wrong <= hopeful):
             advice = "train longer, or plan fewer steps ahead"
@@ -85,13 +88,19 @@ class Diagnosis:
                 f"plans leave what was seen beyond step {away}, but what they promise holds: nothing is wrong as long "
                 "as the returns rise"
             )
-        if self.open_rate is not None and self.open_rate > 0.5:
-            return (
-                f"predictions and plans hold over all {len(self.real)} steps; {self.open_rate:.0%} of the gates are "
-                "open per step, as they have to be for something hidden that changes all the time, such as a velocity; "
-                "if what is hidden changes rarely, raise the weight of open gates"
-            )
         return f"predictions and plans hold over all {len(self.real)} steps"
+
+    def describe_gates(self) -> str | None:
+        """How many gates are open, and what it means if there are many; None without gates."""
+        if self.open_rate is None:
+            return None
+        said = f"{self.open_rate:.0%} of the gates are open per step"
+        if self.open_rate > 0.5:
+            said += (
+                ", as they have to be for something hidden that changes all the time, such as a velocity; if what is "
+                "hidden changes rarely, raise the weight of open gates"
+            )
+        return said
 
 
 def combine(diagnoses: Sequence[Diagnosis]) -> Diagnosis:

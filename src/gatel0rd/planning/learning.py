@@ -15,7 +15,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from gatel0rd.config import content_hash
-from gatel0rd.files import FileError, exclusive, load_arrays, read_json, save_arrays, write_json
+from gatel0rd.files import FileError, exclusive, load_arrays, read_json, save_arrays, write_sealed_json
 from gatel0rd.planning.control_record import make_record
 from gatel0rd.planning.dynamics import Dynamics, StepCost
 from gatel0rd.planning.environment import time_limit
@@ -187,7 +187,7 @@ class ControlLearner:
                     "this one to start over"
                 )
         else:
-            write_json(settings, self.identity)
+            write_sealed_json(settings, self.identity)
         self.episodes = load_episodes(self.directory)
         if (self.directory / DYNAMICS_FILE).exists():
             arrays, kept = load_arrays(self.directory / DYNAMICS_FILE, kind="dynamics")
@@ -245,9 +245,9 @@ class ControlLearner:
             episode.save(episode_path(self.directory, number))
             self.episodes.append(episode)
             on_episode(number, episode)
-            write_json(self.directory / RECORD_FILE, make_record(self))
+            write_sealed_json(self.directory / RECORD_FILE, make_record(self))
         record = make_record(self)
-        write_json(self.directory / RECORD_FILE, record)
+        write_sealed_json(self.directory / RECORD_FILE, record)
         return record
 
     def _next(self) -> EpisodeKind | None:

@@ -109,17 +109,27 @@ def group_sections(sections: Sequence[ReportSection]) -> dict[str, list[Chapter]
 def page(
     title: str, introduction: Sequence[str], judged: Sequence[Judged], sections: Sequence[ReportSection], footer: str
 ) -> str:
-    """The whole page as a string."""
-    paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in introduction)
+    """The whole report as a string."""
     worlds = group_sections(sections)
     body = "".join(_world(world, chapters) for world, chapters in worlds.items())
+    body = f"{draw_board(judged)}{_contents(worlds)}{draw_claims(judged)}{body}"
+    return _document(title, introduction, _bar(worlds), body, footer)
+
+
+def simple_page(title: str, introduction: Sequence[str], blocks: Sequence[Block], footer: str) -> str:
+    """A page of tables and pictures in the report's style."""
+    content = "".join(_block(block) for block in blocks)
+    return _document(title, introduction, "", f'<section><div class="blocks">{content}</div></section>', footer)
+
+
+def _document(title: str, introduction: Sequence[str], bar: str, body: str, footer: str) -> str:
+    paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in introduction)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>"
-        f"<header><div><h1>{html.escape(title)}</h1>{paragraphs}</div></header>{_bar(worlds)}"
-        f"<main>{draw_board(judged)}{_contents(worlds)}{draw_claims(judged)}{body}"
-        f"<footer>{html.escape(footer)}</footer></main></body></html>\n"
+        f"<header><div><h1>{html.escape(title)}</h1>{paragraphs}</div></header>{bar}"
+        f"<main>{body}<footer>{html.escape(footer)}</footer></main></body></html>\n"
     )
 
 
