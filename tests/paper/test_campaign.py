@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import runpy
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -122,3 +123,17 @@ def test_the_groups_a_to_f_give_most_claims_enough_seeds():
         ("rrc/latents", "GRU and LSTM change their latent states all the time, also without control.", "text"),
     ):
         assert counts[key] >= FEWEST_SEEDS
+
+
+def test_another_machine_continues_with_the_committed_records(tmp_path):
+    bring = runpy.run_path(str(ROOT / "scripts" / "campaign"))["bring_records"]
+    results, runs = tmp_path / "results", tmp_path / "runs"
+    for world, name in (("rrc", "gru-seed0-0123456789"), ("billiard", "lstm-seed1-abcdef0123")):
+        (results / world / name).mkdir(parents=True)
+        (results / world / name / "record.json").write_text(name)
+    own = runs / "rrc" / "gru-seed0-0123456789" / "record.json"
+    own.parent.mkdir(parents=True)
+    own.write_text("of this machine")
+    assert bring(results, runs) == 1 and bring(results, runs) == 0
+    assert own.read_text() == "of this machine"
+    assert (runs / "billiard" / "lstm-seed1-abcdef0123" / "record.json").read_text() == "lstm-seed1-abcdef0123"
