@@ -17,7 +17,7 @@ IN_A_ROW = 5
 """Training episodes whose mean return has to be good; of PPO, those that ended in a rollout."""
 DRAWN = 20
 """A point of the figure is the mean of as many episodes as this part of a run has, if those are more."""
-METHOD_COLORS = {**COLORS, "pets": "#4d4d4d", "ensemble": "#e19c24", "ppo": "#17a2a2"}
+METHOD_COLORS = {**COLORS, "pets": "#4d4d4d", "ensemble": "#e19c24", "ppo": "#8b4fb8"}
 WITHOUT_MEMORY = ("none", "pets")
 """Methods that are drawn with dashes."""
 
@@ -113,4 +113,4 @@ def plot_returns(outcomes: Sequence[Outcome], path: Path) -> None:
     figure.legend([lines[title] for title in ordered], ordered, loc="outside lower center", ncols=4, fontsize=8)
     save_as(figure, path)
     if path.suffix == ".png":
-        shrink(path, width=1200, colors=128).replace(path)
+        shrink(path, width=1200, colors=256).replace(path)
