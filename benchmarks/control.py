@@ -301,7 +301,7 @@ def add_outcome(outcome: Outcome, path: Path = RESULTS) -> None:
 
 
 def main(
-    tasks: Annotated[str, arg(metavar="A,B", help="Tasks to run.")] = "pendulum,cartpole",
+    tasks: Annotated[str, arg(metavar="A,B", help="Tasks to run.")] = ",".join(TASKS),
     methods: Annotated[str, arg(metavar="A,B", help="Methods to run.")] = ",".join(METHODS),
     seeds: Annotated[str, arg(metavar="SEEDS", help="Random seeds, as in 0-2.")] = "0-2",
     runs: Annotated[Path, arg(metavar="DIR", help="Directory of the runs.")] = Path("runs/benchmark-control"),
