@@ -307,6 +307,10 @@ def main(
     runs: Annotated[Path, arg(metavar="DIR", help="Directory of the runs.")] = Path("runs/benchmark-control"),
 ) -> None:
     """Run all cells that have no outcome yet."""
+    for what, given, known in (("task", parse_names(tasks), TASKS), ("method", parse_names(methods), METHODS)):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise SystemExit(f"there is no {what} {unknown[0]!r}; there are {', '.join(known)}")
     for method in parse_names(methods):
         for seed in parse_numbers(seeds):
             for name in parse_names(tasks):

@@ -313,6 +313,8 @@ def test_curves_average_losses_between_evaluations():
         {"epoch": 2, "loss": 1.0, "evaluation": {"test": {"error": 2.0}}},
     ]
     assert curves_of(history) == {"epoch": [0, 2], "train.loss": [None, 2.0], "test.error": [4.0, 2.0]}
+    history[1]["skipped"] = 0.5
+    assert curves_of(history)["train.skipped"] == [None, 0.25]
 
 
 def test_records_are_rounded_but_configurations_are_not():

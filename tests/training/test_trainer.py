@@ -31,6 +31,7 @@ from gatel0rd.training import (
 from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.recipe import DataRecipe
+from gatel0rd.training.steps import SequenceBatch, train_on_batches
 from gatel0rd.training.trainer import evenly_spaced
 from gatel0rd.worlds.data import generate
 
@@ -327,6 +328,30 @@ def test_a_loss_that_is_not_a_number_stops_training(data, tmp_path):
         run.model.post[0].bias.fill_(float("nan"))
     with pytest.raises(TrainingError, match=r"the loss became nan in epoch 1; lower the learning rate"):
         run.run()
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_a_gradient_that_is_too_large_for_its_precision_changes_nothing(engine, data):
+    model = WorldModel(replace(MODEL, cell=CellConfig(gate="heaviside")))
+    model.reset_parameters(torch.Generator().manual_seed(0))
+    stepper = make_stepper(model, CONFIG, *time_first(data, MODEL), seed=0, engine=engine)
+    plain = copy.deepcopy(model.state_dict())
+    gate_weights = model.core.layers[0].gate_net[0].weight
+    with torch.no_grad():
+        gate_weights.mul_(1e8)  # binary gates pass it on unchanged: it is a power of it after some time steps
+    before = copy.deepcopy(model.state_dict())
+    words = {"probability": 1.0, "generator": torch.Generator().manual_seed(0)}
+    terms = stepper.step(torch.arange(64), counter=0, **words)
+    assert terms["skipped"] == 1 and np.isfinite(terms["loss"])
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert stepper.read_optimizer().steps == 0
+    with pytest.raises(TrainingError, match=r"no gradient was finite in epoch 3; lower the learning rate"):
+        batches = [SequenceBatch(torch.arange(32)), SequenceBatch(torch.arange(32, 64))]
+        train_on_batches(stepper, batches, first_counter=0, place="epoch 3", learning_rate=0.1, **words)
+    with torch.no_grad():
+        gate_weights.copy_(plain["core.layers.0.gate_net.0.weight"])
+    assert "skipped" not in stepper.step(torch.arange(64), counter=1, **words)
+    assert not torch.equal(gate_weights, plain["core.layers.0.gate_net.0.weight"])
 
 
 def test_data_that_does_not_fit_the_model_is_an_error(data, tmp_path):

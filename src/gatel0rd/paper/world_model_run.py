@@ -168,6 +168,8 @@ class WorldModelFollower:
             parts.append(f"error {self.error:.2e}")
         if "open_rate" in metrics:
             parts.append(f"gates {metrics['open_rate']:.1%}")
+        if "skipped" in metrics:
+            parts.append(f"{metrics['skipped']:.1%} of the updates skipped, as gradients were not finite")
         line = f"epoch {metrics['epoch']}, {', '.join(parts)}" if evaluated else None
         return Reading(metrics["epoch"], "  ".join(parts), line)
 
@@ -240,6 +242,8 @@ def curves_of(history: Sequence[Metrics]) -> dict[str, list[Any]]:
         for name in ("loss", "task_loss", "penalty", "open_rate", "sampling_probability"):
             values = [entry[name] for entry in since if name in entry]
             row[f"train.{name}"] = sum(values) / len(values) if values else None
+        skipped = sum(entry.get("skipped", 0.0) for entry in since)
+        row["train.skipped"] = skipped / len(since) if skipped else None
         for dataset, measures in metrics["evaluation"].items():
             row.update({f"{dataset}.{name}": value for name, value in measures.items()})
         for name, value in row.items():

@@ -42,6 +42,8 @@ class Stepper(KeepsOptimizer, Protocol):
     ) -> Terms:
         """Train on the sequences ``index``; returns loss, task_loss, and penalty and open_rate if there are gates.
 
+        A gradient that is not finite changes nothing, and ``skipped`` is 1 then.
+
         Args:
             probability: of feeding the real input (scheduled sampling).
             counter: number of the batch since the beginning of training.
@@ -69,7 +71,7 @@ def train_on_batches(
     place: str,
     learning_rate: float,
 ) -> Terms:
-    """Take a step on every batch; returns the means of the loss's terms.
+    """Take a step on every batch; returns the means of the loss's terms, and the share of ``skipped`` steps if any.
 
     Args:
         first_counter: number of the first batch since the beginning of training.
@@ -94,7 +96,17 @@ def train_on_batches(
         for name, term in terms.items():
             sums[name] = sums.get(name, 0.0) + term
         count += 1
+    if sums.get("skipped") == count:
+        raise TrainingError(
+            f"no gradient was finite in {place}; lower the learning rate (now {learning_rate:g}), or train on fewer "
+            "time steps, over which gradients grow less"
+        )
     return {name: total / count for name, total in sums.items()}
+
+
+def is_finite(gradient: Tensor) -> bool:
+    """Whether a gradient can be followed: after many time steps it may be too large for its precision."""
+    return bool(gradient.sum().isfinite())  # one pass; any infinity or NaN shows in the sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,14 +172,18 @@ class TorchStepper:
             return Losses(task=task)
         return Losses(task=task, penalty=PENALTIES[self.config.penalty](gates), open_rate=open_rate(gates))
 
-    def update(self, total: Tensor) -> None:
-        """Backward, clip, Adam."""
+    def update(self, total: Tensor) -> bool:
+        """Backward, clip, Adam; returns False if the gradient is not finite, and nothing was changed."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate
         self.optimizer.zero_grad()
         total.backward()
+        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        if not all(map(is_finite, gradients)):
+            return False
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm, foreach=True)
         self.optimizer.step()
+        return True
 
     def step(
         self,
@@ -184,9 +200,10 @@ class TorchStepper:
             feed = torch.rand(steps, len(index), generator=generator) < probability
         losses = self.losses(index, feed, self.model.sample_noise(steps, len(index), generator), steps)
         total = losses.total(self.sparsity_weight)
-        self.update(total)
+        updated = self.update(total)
         named = {"loss": total, "task_loss": losses.task, "penalty": losses.penalty, "open_rate": losses.open_rate}
-        return {name: term.item() for name, term in named.items() if term is not None}
+        terms = {name: term.item() for name, term in named.items() if term is not None}
+        return terms if updated else {**terms, "skipped": 1.0}
 
     def read_optimizer(self) -> AdamState:
         return read_adam(self.optimizer, dict(self.model.named_parameters()))
@@ -240,11 +257,17 @@ class NativeStepper:
             scales += [1 / (batch * self.trainer.steps * self.gates)] * (slots - 1)
             weights += [self.sparsity_weight * scales[1], *[0.0] * (slots - 2)]
         sums = self.trainer.losses(index, probability=probability, weights=weights, counter=counter)
-        self.trainer.update(rate=self.learning_rate, betas=config.betas, epsilon=config.epsilon, clip=config.clip_norm)
+        finite = is_finite(self.trainer.gradient)
+        if finite:
+            self.trainer.update(
+                rate=self.learning_rate, betas=config.betas, epsilon=config.epsilon, clip=config.clip_norm
+            )
         means = [scale * value for scale, value in zip(scales, sums, strict=True)]
         terms = dict(zip(("task_loss", "penalty", "open_rate"), means, strict=False))
         if slots == 2:
             terms["open_rate"] = terms["penalty"]
+        if not finite:
+            terms["skipped"] = 1.0
         return {"loss": sum(weight * value for weight, value in zip(weights, sums, strict=True)), **terms}
 
     def read_optimizer(self) -> AdamState:
