@@ -59,17 +59,13 @@ class Task:
     learning: LearnConfig = field(default_factory=LearnConfig)
 
 
-def without(columns: tuple[int, ...], name: str) -> gymnasium.Env[Any, Any]:
-    """An environment with some columns hidden."""
-    return HideColumns(gymnasium.make(name), columns)
+def make_env(name: str, hide: tuple[int, ...] = (), **options: Any) -> gymnasium.Env[Any, Any]:
+    """An environment, with some columns hidden if it does not hide anything by itself."""
+    env = gymnasium.make(name, disable_env_checker=True, **options)
+    return HideColumns(env, hide) if hide else env
 
 
-def plain(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
-    """An environment that hides something by itself."""
-    return gymnasium.make(name, disable_env_checker=True, **options)
-
-
-def cost_of(world: str) -> StepCost:
+def make_step_cost(world: str) -> StepCost:
     """What a step costs in the paper's planning task of a world."""
     task = gatel0rd.worlds.get(world).make_task()
 
@@ -79,7 +75,7 @@ def cost_of(world: str) -> StepCost:
     return cost
 
 
-def ended(seen: Any, length: int, terminated: bool) -> bool:
+def reaches_goal(seen: Any, length: int, terminated: bool) -> bool:
     """Whether the goal was reached, which ends an episode."""
     return terminated
 
@@ -104,48 +100,48 @@ FAR_AWAY = LearnConfig(
 TASKS = {
     "pendulum": Task(
         title="Pendulum without velocity",
-        make=partial(without, (2,), "Pendulum-v1"),
+        make=partial(make_env, "Pendulum-v1", (2,)),
         good_return=-250.0,
         succeeds=lambda seen, length, terminated: bool(seen[0] > np.cos(np.radians(10))),
         success="within 10° at the end",
     ),
     "cartpole": Task(
         title="CartPole without velocities",
-        make=partial(without, (1, 3), "CartPole-v1"),
+        make=partial(make_env, "CartPole-v1", (1, 3)),
         good_return=400.0,
         succeeds=lambda seen, length, terminated: length == 500,
         success="500 steps",
     ),
     "swing-up": Task(
         title="CartPole swing-up without velocities",
-        make=partial(plain, "CartPoleSwingUp-v0"),
+        make=partial(make_env, "CartPoleSwingUp-v0"),
         good_return=60.0,
         succeeds=lambda seen, length, terminated: bool(seen[1] > np.cos(np.radians(10))),
         success="within 10° at the end",
     ),
     "reacher": Task(
         title="Reacher without velocities",
-        make=partial(without, (6, 7), "Reacher-v5"),
+        make=partial(make_env, "Reacher-v5", (6, 7)),
         good_return=-8.0,
         succeeds=lambda seen, length, terminated: bool(np.linalg.norm(seen[-2:]) < 0.05),
         success="within 5 cm at the end",
     ),
     "rrc": Task(
         title="Robot Remote Control",
-        make=partial(plain, "gatel0rd/RobotRemoteControl-v0", control_radius=0.15, goal_radius=0.15),
+        make=partial(make_env, "gatel0rd/RobotRemoteControl-v0", control_radius=0.15, goal_radius=0.15),
         good_return=-25.0,
-        succeeds=ended,
+        succeeds=reaches_goal,
         success="robot at its goal",
-        cost=cost_of("rrc"),
+        cost=make_step_cost("rrc"),
         learning=LONG_SIGHTED,
     ),
     "shepherd": Task(
         title="Shepherd",
-        make=partial(plain, "gatel0rd/Shepherd-v0", lever_radius=0.3, cage_radius=0.15),
+        make=partial(make_env, "gatel0rd/Shepherd-v0", lever_radius=0.3, cage_radius=0.15),
         good_return=-88.0,
-        succeeds=ended,
+        succeeds=reaches_goal,
         success="sheep caught",
-        cost=cost_of("shepherd"),
+        cost=make_step_cost("shepherd"),
         learning=FAR_AWAY,
     ),
 }

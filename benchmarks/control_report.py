@@ -38,7 +38,7 @@ def steps_to(outcome: Outcome, good_return: float) -> int | None:
 
 def compare_methods(outcomes: Sequence[Outcome]) -> str:
     """A table of all tasks, and one for each, as Markdown."""
-    parts = [f"Successful tests, and in brackets the number of seeds:\n\n{overview(outcomes).markdown()}"]
+    parts = [f"Successful tests, and in brackets the number of seeds:\n\n{compare_successes(outcomes).markdown()}"]
     for name, task in TASKS.items():
         rows = []
         for method, title in METHODS.items():
@@ -51,7 +51,7 @@ def compare_methods(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(parts)
 
 
-def overview(outcomes: Sequence[Outcome]) -> Table:
+def compare_successes(outcomes: Sequence[Outcome]) -> Table:
     """Successes of all tests, a row for each method and a column for each task."""
     shown = {name: task for name, task in TASKS.items() if any(one.task == name for one in outcomes)}
     rows = []

@@ -24,4 +24,5 @@ class Table:
             return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
         body = "".join(row(cells, "td") for cells in self.rows)
-        return f"<table><thead>{row(self.header, 'th')}</thead><tbody>{body}</tbody></table>"
+        opening = '<table class="prose">' if self.prose else "<table>"
+        return f"{opening}<thead>{row(self.header, 'th')}</thead><tbody>{body}</tbody></table>"

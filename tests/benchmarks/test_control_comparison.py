@@ -51,7 +51,7 @@ def test_methods_differ_in_the_model_only():
     for task in TASKS.values():
         own, pets = plan_config(task, "gatel0rd", 3), plan_config(task, "pets", 3)
         assert (pets.dynamics.cell, pets.dynamics.models) == ("none", 3)
-        assert replace(pets, dynamics=own.dynamics) == own
+        assert replace(pets, dynamics=replace(pets.dynamics, cell="gatel0rd", models=1)) == own
 
 
 @pytest.mark.parametrize("name", list(TASKS))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import runpy
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gatel0rd.cli.options import parse_numbers
+from gatel0rd.files import read_json, write_sealed_json
+from gatel0rd.models.io import MODEL_FILE
 from gatel0rd.paper.bootstrap import FEWEST_SEEDS
+from gatel0rd.paper.executors.base import Work
 from gatel0rd.paper.plan import experiments, find, plan, plan_run
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.records import Record, load_records
@@ -137,3 +141,23 @@ def test_another_machine_continues_with_the_committed_records(tmp_path):
     assert bring(results, runs) == 1 and bring(results, runs) == 0
     assert own.read_text() == "of this machine"
     assert (runs / "billiard" / "lstm-seed1-abcdef0123" / "record.json").read_text() == "lstm-seed1-abcdef0123"
+
+
+def test_a_run_whose_models_are_gone_is_trained_again_to_plan_with_them(tmp_path):
+    experiment = find("rrc/planning")
+    (run,) = plan(experiment, profile="smoke", seeds=[0], cells=["gru"])
+    work = Work(out=tmp_path, planning=PROFILES["smoke"])
+    work.do(run, lambda topic, content: None)
+    directory = tmp_path / run.directory_name
+    complete = read_json(directory / "record.json")
+    shutil.rmtree(directory)  # on another machine there is the record alone
+    directory.mkdir()
+    write_sealed_json(directory / "record.json", complete)
+    assert work.remaining_seconds(run) == 0
+    work.do(run, lambda topic, content: None)
+    assert read_json(directory / "record.json") == complete and not (directory / MODEL_FILE).exists()
+    write_sealed_json(directory / "record.json", {name: part for name, part in complete.items() if name != "planning"})
+    assert work.remaining_seconds(run) > run.estimate_seconds()
+    work.do(run, lambda topic, content: None)
+    again = read_json(directory / "record.json")
+    assert again["planning"]["success"] == complete["planning"]["success"] and again["final"] == complete["final"]

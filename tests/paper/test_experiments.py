@@ -314,7 +314,8 @@ def test_curves_average_losses_between_evaluations():
     ]
     assert curves_of(history) == {"epoch": [0, 2], "train.loss": [None, 2.0], "test.error": [4.0, 2.0]}
     history[1]["skipped"] = 0.5
-    assert curves_of(history)["train.skipped"] == [None, 0.25]
+    history += [{"epoch": 3, "loss": 1.0, "evaluation": {"test": {"error": 1.0}}}]
+    assert curves_of(history)["train.skipped"] == [None, 0.25, 0.0]
 
 
 def test_records_are_rounded_but_configurations_are_not():

@@ -12,6 +12,7 @@ import pytest
 
 from gatel0rd.cli.main import main
 from gatel0rd.files import FileError, read_json
+from gatel0rd.paper.report.control import settings_table
 from gatel0rd.planning import DynamicsConfig, HideColumns, ICEMConfig, LearnConfig, learn, learning
 from gatel0rd.planning.diagnosis import Diagnosis, Neighbourhood, combine
 from gatel0rd.planning.dynamics import Dynamics, Forecaster, error_weights, sampling_probability
@@ -338,7 +339,9 @@ def test_episodes_that_are_shorter_than_the_horizon_are_diagnosed(tmp_path):
     record = learn(make(), tmp_path, replace(QUICK, search=far))
     ahead = record["episodes"][-1]["length"] // 2
     assert len(record["diagnosis"]["real"]) == ahead
-    assert f"all {ahead} steps" in record["summary"] or "beyond step" in record["summary"]
+    assert record["diagnosis"]["horizon"] == 2 * LIMIT
+    assert diagnosis(horizon=20).describe() == diagnosis().describe() == "predictions and plans hold over all 20 steps"
+    assert "hold over the first 20 of 50 steps; episodes are too short" in diagnosis(horizon=50).describe()
 
 
 def test_points_far_from_the_data_are_away():
@@ -422,7 +425,9 @@ def test_the_command_learns_films_and_says_what_is_wrong(tmp_path, monkeypatch, 
     assert film.stat().st_size > 100
     page = (tmp_path / "out" / "control.html").read_text()
     assert page.count("data:image/svg+xml") == 2 and "LearnedCart-v0, learned by planning" in page
-    assert "Mean return of 2 test episodes" in page and "dynamics.hidden_size" in page
+    outcome = read_json(tmp_path / "out" / "control.json")
+    assert f"Mean return of 2 test episodes: {outcome['test_return']:.4g} (" in page and "dynamics.hidden_size" in page
+    assert page.count("<tr><td>") == 2 + len(settings_table(outcome).rows)  # two tests
     assert json.loads(record.read_text())["settings"]["dynamics"]["cell"] == "gatel0rd"
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     main(["control", "LearnedCart-v0", *words[:-4]])  # all is done, and there is nothing to draw with

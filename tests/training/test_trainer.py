@@ -31,7 +31,7 @@ from gatel0rd.training import (
 from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.dataset import Dataset
 from gatel0rd.training.recipe import DataRecipe
-from gatel0rd.training.steps import SequenceBatch, train_on_batches
+from gatel0rd.training.steps import MOST_SKIPPED, SequenceBatch, train_on_batches
 from gatel0rd.training.trainer import evenly_spaced
 from gatel0rd.worlds.data import generate
 
@@ -345,13 +345,40 @@ def test_a_gradient_that_is_too_large_for_its_precision_changes_nothing(engine, 
     assert terms["skipped"] == 1 and np.isfinite(terms["loss"])
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert stepper.read_optimizer().steps == 0
-    with pytest.raises(TrainingError, match=r"no gradient was finite in epoch 3; lower the learning rate"):
-        batches = [SequenceBatch(torch.arange(32)), SequenceBatch(torch.arange(32, 64))]
-        train_on_batches(stepper, batches, first_counter=0, place="epoch 3", learning_rate=0.1, **words)
-    with torch.no_grad():
-        gate_weights.copy_(plain["core.layers.0.gate_net.0.weight"])
-    assert "skipped" not in stepper.step(torch.arange(64), counter=1, **words)
+    few = [SequenceBatch(torch.arange(2))] * MOST_SKIPPED
+    with pytest.raises(TrainingError, match=r"no gradient was finite in 100 updates up to epoch 3; lower the learning"):
+        train_on_batches(stepper, few, first_counter=0, place="epoch 3", learning_rate=0.1, **words)
+    stepper.skipped = 0
+
+    def mend_after_the_first():
+        yield few[0]
+        with torch.no_grad():
+            gate_weights.copy_(plain["core.layers.0.gate_net.0.weight"])
+        yield few[0]
+
+    terms = train_on_batches(
+        stepper, mend_after_the_first(), first_counter=0, place="epoch 4", learning_rate=0.1, **words
+    )
+    assert terms["skipped"] == 0.5 and stepper.skipped == 0 and stepper.read_optimizer().steps == 1
     assert not torch.equal(gate_weights, plain["core.layers.0.gate_net.0.weight"])
+
+
+def test_a_gradient_whose_square_is_too_large_is_clipped_all_the_same(data):
+    found = []
+    for engine in ("torch", "native"):
+        model = WorldModel(replace(MODEL, cell=CellConfig(gate="heaviside", noise_std=0.0)))
+        model.reset_parameters(torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            model.core.layers[0].gate_net[0].weight.mul_(5e3)
+        stepper = make_stepper(model, CONFIG, *time_first(data, MODEL), seed=0, engine=engine)
+        before = model.post[0].weight.clone()
+        words = {"probability": 1.0, "counter": 0, "generator": torch.Generator().manual_seed(0)}
+        assert "skipped" not in stepper.step(torch.arange(64), **words)
+        state = stepper.read_optimizer()
+        norm = torch.cat([mean.flatten() for mean in state.exp_avg.values()]).double().norm()
+        assert norm == pytest.approx(0.1 * CONFIG.clip_norm, rel=1e-3)  # Adam's mean is a tenth of the first gradient
+        found.append(model.post[0].weight - before)
+    torch.testing.assert_close(*found)
 
 
 def test_data_that_does_not_fit_the_model_is_an_error(data, tmp_path):

@@ -242,11 +242,13 @@ def curves_of(history: Sequence[Metrics]) -> dict[str, list[Any]]:
         for name in ("loss", "task_loss", "penalty", "open_rate", "sampling_probability"):
             values = [entry[name] for entry in since if name in entry]
             row[f"train.{name}"] = sum(values) / len(values) if values else None
-        skipped = sum(entry.get("skipped", 0.0) for entry in since)
-        row["train.skipped"] = skipped / len(since) if skipped else None
+        trained = [entry for entry in since if "loss" in entry]
+        row["train.skipped"] = sum(e.get("skipped", 0.0) for e in trained) / len(trained) if trained else None
         for dataset, measures in metrics["evaluation"].items():
             row.update({f"{dataset}.{name}": value for name, value in measures.items()})
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
         since = []
+    if not any(columns.get("train.skipped", [])):
+        columns.pop("train.skipped", None)
     return {name: values for name, values in columns.items() if any(value is not None for value in values)}

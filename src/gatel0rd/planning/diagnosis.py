@@ -39,6 +39,7 @@ class Diagnosis:
         cost_std: standard deviation of the real costs.
         open_rate: share of open gates; None for cells without gates.
         disagreement: mean standard deviation of the models' costs of the plans, summed over the horizon; 0 for one.
+        horizon: steps that were planned ahead, if episodes were too short to check them all.
 
     Example:
         >>> from gatel0rd.planning import Diagnosis
@@ -56,6 +57,7 @@ class Diagnosis:
     cost_std: float
     open_rate: float | None
     disagreement: float
+    horizon: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -88,7 +90,11 @@ class Diagnosis:
                 f"plans leave what was seen beyond step {away}, but what they promise holds: nothing is wrong as long "
                 "as the returns rise"
             )
-        return f"predictions and plans hold over all {len(self.real)} steps"
+        if self.horizon is not None and self.horizon > len(self.real):
+            checked = f"the first {len(self.real)} of {self.horizon} steps; episodes are too short to check more"
+        else:
+            checked = f"all {len(self.real)} steps"
+        return f"predictions and plans hold over {checked}"
 
     def describe_gates(self) -> str | None:
         """How many gates are open, and what it means if there are many; None without gates."""
@@ -120,6 +126,7 @@ def combine(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
         cost_std=float(np.mean([one.cost_std for one in diagnoses])),
         open_rate=float(np.mean(rates)) if rates else None,
         disagreement=float(np.mean([one.disagreement for one in diagnoses])),
+        horizon=diagnoses[0].horizon,
     )
 
 
@@ -165,8 +172,9 @@ def diagnose(
     neighbourhood: Neighbourhood,
     cost_std: float,
     gates: Sequence[float],
+    horizon: int,
 ) -> Diagnosis:
-    """The diagnosis of one episode of T steps, planned H steps ahead.
+    """The diagnosis of one episode of T steps, of which H steps ahead are looked at.
 
     Args:
         plans: predicted costs of the plan of each step, [T, H].
@@ -176,10 +184,11 @@ def diagnose(
         costs: real ones, [T].
         cost_std: of all data.
         gates: shares of open gates at each step, none for cells without.
+        horizon: steps that were planned ahead, H or more.
     """
-    horizon = plans.shape[1]
-    starts = np.arange(1, len(costs) - horizon + 1)
-    real = costs[starts[:, None] + np.arange(horizon)]
+    ahead = plans.shape[1]
+    starts = np.arange(1, len(costs) - ahead + 1)
+    real = costs[starts[:, None] + np.arange(ahead)]
     return Diagnosis(
         planned=plans[starts].mean(axis=0).tolist(),
         real=real.mean(axis=0).tolist(),
@@ -189,6 +198,7 @@ def diagnose(
         cost_std=cost_std,
         open_rate=float(np.mean(gates)) if len(gates) else None,
         disagreement=float(plan_stds.mean()),
+        horizon=horizon,
     )
 
 

@@ -189,7 +189,8 @@ class Dynamics:
                     terms.append(last)
                 on_update(number * updates + done + 1, len(self.models) * updates)
             model.eval()
-        return {name: float(np.mean([entry[name] for entry in terms])) for name in terms[0]}
+        names = dict.fromkeys(name for entry in terms for name in entry)
+        return {name: float(np.mean([entry.get(name, 0.0) for entry in terms])) for name in names}
 
     def _rows(self, episodes: Sequence[RecordedEpisode]) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
         """All rows with outcomes, actions, and how many steps are left after each row in its episode."""

@@ -94,4 +94,5 @@ class PlanningPolicy:
             neighbourhood=Neighbourhood(data, self.rng),
             cost_std=cost_std,
             gates=self.forecaster.gates,
+            horizon=self.horizon,
         )

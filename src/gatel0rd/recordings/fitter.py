@@ -228,6 +228,8 @@ class Fitter(TrainingLoop):
         )
         self.model.eval()
         metrics: Metrics = {"loss": terms["loss"], "rounds": self.total}
+        if "skipped" in terms:
+            metrics["skipped"] = terms["skipped"]
         followed = self.follow_validation()
         metrics["error"] = self._free_running_error() if config.objective == "free-run" else mean_error(followed)
         if self.model.core.noise_size:

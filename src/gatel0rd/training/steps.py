@@ -21,6 +21,8 @@ from gatel0rd.training.config import TrainConfig
 from gatel0rd.training.loop import KeepsOptimizer, TrainingError
 
 Terms = dict[str, float]
+MOST_SKIPPED = 100
+"""Updates in a row that may be left out, as their gradients are not finite, before training is given up."""
 
 
 class Stepper(KeepsOptimizer, Protocol):
@@ -30,6 +32,8 @@ class Stepper(KeepsOptimizer, Protocol):
     """λ; may be changed between steps."""
     learning_rate: float
     """Of Adam; may be changed between steps."""
+    skipped: int
+    """How many of the last steps in a row were left out, as their gradients were not finite."""
 
     def step(
         self,
@@ -96,17 +100,17 @@ def train_on_batches(
         for name, term in terms.items():
             sums[name] = sums.get(name, 0.0) + term
         count += 1
-    if sums.get("skipped") == count:
-        raise TrainingError(
-            f"no gradient was finite in {place}; lower the learning rate (now {learning_rate:g}), or train on fewer "
-            "time steps, over which gradients grow less"
-        )
+        if stepper.skipped == MOST_SKIPPED:
+            raise TrainingError(
+                f"no gradient was finite in {MOST_SKIPPED} updates up to {place}; lower the learning rate (now "
+                f"{learning_rate:g}), or train on fewer time steps, over which gradients grow less"
+            )
     return {name: total / count for name, total in sums.items()}
 
 
 def is_finite(gradient: Tensor) -> bool:
     """Whether a gradient can be followed: after many time steps it may be too large for its precision."""
-    return bool(gradient.sum().isfinite())  # one pass; any infinity or NaN shows in the sum
+    return bool(gradient.isfinite().all())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +157,7 @@ class TorchStepper:
     ) -> None:
         self.model, self.config = model, config
         self.step_weights = step_weights
-        self.sparsity_weight, self.learning_rate = config.sparsity_weight, config.learning_rate
+        self.sparsity_weight, self.learning_rate, self.skipped = config.sparsity_weight, config.learning_rate, 0
         self.observations, self.actions = observations, actions
         self.optimizer = torch.optim.Adam(
             model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, foreach=True
@@ -179,9 +183,12 @@ class TorchStepper:
         self.optimizer.zero_grad()
         total.backward()
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
-        if not all(map(is_finite, gradients)):
-            return False
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm, foreach=True)
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+        if not norm.isfinite():  # also if its square alone is too large
+            if not all(map(is_finite, gradients)):
+                return False
+            norm = torch.stack([gradient.double().square().sum() for gradient in gradients]).sum().sqrt()
+        torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.config.clip_norm, norm, foreach=True)
         self.optimizer.step()
         return True
 
@@ -200,10 +207,10 @@ class TorchStepper:
             feed = torch.rand(steps, len(index), generator=generator) < probability
         losses = self.losses(index, feed, self.model.sample_noise(steps, len(index), generator), steps)
         total = losses.total(self.sparsity_weight)
-        updated = self.update(total)
+        self.skipped = 0 if self.update(total) else self.skipped + 1
         named = {"loss": total, "task_loss": losses.task, "penalty": losses.penalty, "open_rate": losses.open_rate}
         terms = {name: term.item() for name, term in named.items() if term is not None}
-        return terms if updated else {**terms, "skipped": 1.0}
+        return {**terms, "skipped": 1.0} if self.skipped else terms
 
     def read_optimizer(self) -> AdamState:
         return read_adam(self.optimizer, dict(self.model.named_parameters()))
@@ -230,7 +237,7 @@ class NativeStepper:
         self, model: WorldModel, config: TrainConfig, observations: Tensor, actions: Tensor, trainer: FlatTrainer
     ) -> None:
         self.config, self.trainer = config, trainer
-        self.sparsity_weight, self.learning_rate = config.sparsity_weight, config.learning_rate
+        self.sparsity_weight, self.learning_rate, self.skipped = config.sparsity_weight, config.learning_rate, 0
         self.all_steps, self.features = len(observations) - 1, observations.shape[-1]
         self.gates = model.core.noise_size
 
@@ -257,8 +264,8 @@ class NativeStepper:
             scales += [1 / (batch * self.trainer.steps * self.gates)] * (slots - 1)
             weights += [self.sparsity_weight * scales[1], *[0.0] * (slots - 2)]
         sums = self.trainer.losses(index, probability=probability, weights=weights, counter=counter)
-        finite = is_finite(self.trainer.gradient)
-        if finite:
+        self.skipped = 0 if is_finite(self.trainer.gradient) else self.skipped + 1
+        if not self.skipped:
             self.trainer.update(
                 rate=self.learning_rate, betas=config.betas, epsilon=config.epsilon, clip=config.clip_norm
             )
@@ -266,7 +273,7 @@ class NativeStepper:
         terms = dict(zip(("task_loss", "penalty", "open_rate"), means, strict=False))
         if slots == 2:
             terms["open_rate"] = terms["penalty"]
-        if not finite:
+        if self.skipped:
             terms["skipped"] = 1.0
         return {"loss": sum(weight * value for weight, value in zip(weights, sums, strict=True)), **terms}
 

@@ -80,18 +80,32 @@ class Work:
 
         with exclusive(self.out / run.directory_name, self.patience):
             pass
-        directory = run.execute(self.out, resume=self.resume, on_metrics=lambda metrics: tell("progressed", (metrics,)))
         planning = self.planning_of(run)
-        if planning is not None:
+        if self._lost_models(run):
+            (self.out / run.directory_name / "record.json").unlink()  # it is made again, with the models
+        directory = run.execute(self.out, resume=self.resume, on_metrics=lambda metrics: tell("progressed", (metrics,)))
+        if planning is not None and self._has_models(run):  # or all is planned already
             run.plan_episodes(directory, planning, lambda done, total: tell("planned", (done, total)))
 
     def remaining_seconds(self, run: Run) -> float:
         """About how long one core is busy with a run; 0 if all is done."""
-        seconds = 0.0 if run.is_finished(self.out) else run.estimate_seconds()
+        seconds = 0.0 if run.is_finished(self.out) and not self._lost_models(run) else run.estimate_seconds()
         planning = self.planning_of(run)
         if planning is not None and not run.is_planned(self.out, planning):
             seconds += run.estimate_planning_seconds(planning)
         return seconds
+
+    def _lost_models(self, run: Run) -> bool:
+        """Whether a run is finished, but has no models any more to plan with, as on another machine."""
+        planning = self.planning_of(run)
+        if planning is None or not run.is_finished(self.out) or run.is_planned(self.out, planning):
+            return False
+        return not self._has_models(run)
+
+    def _has_models(self, run: Run) -> bool:
+        from gatel0rd.models.io import MODEL_FILE
+
+        return (self.out / run.directory_name / MODEL_FILE).exists()
 
 
 @dataclass(frozen=True)

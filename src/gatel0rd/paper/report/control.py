@@ -10,7 +10,6 @@ import numpy as np
 from gatel0rd.files import write_atomically
 from gatel0rd.paper.report.figures import COLORS, close, save, styled
 from gatel0rd.paper.report.page import Block, Picture, simple_page
-from gatel0rd.paper.report.tables import format_number
 from gatel0rd.planning.diagnosis import AWAY, Diagnosis
 from gatel0rd.planning.learning import RECORD_FILE
 from gatel0rd.tables import Table
@@ -40,8 +39,8 @@ def write_control_page(record: dict[str, Any], directory: Path) -> Path:
     if record["diagnosis"] is not None:
         _, horizon = save(plot_diagnosis(Diagnosis(**record["diagnosis"])), figures / "diagnosis")
         caption = (
-            "By steps ahead, from each step of an episode. Errors above the dotted line, and plans that cost more than "
-            "they promise by as much, are too large to plan with."
+            "By steps ahead, from each step of an episode. Beyond the dotted line, errors are too large to plan with; "
+            "so is a gap of that size between promised and real costs."
         )
         blocks.append(Block("How far predictions and plans hold", Picture(horizon, caption)))
     blocks += [Block("Test episodes", table=tests_table(record)), Block("Settings", table=settings_table(record))]
@@ -59,8 +58,8 @@ def describe_record(record: dict[str, Any]) -> list[str]:
     said.append(f"{record['environment_steps']} environment steps, {minutes:.1f} minutes, seed {record['seed']}.")
     tests = record["test_returns"]
     if tests:
-        spread = f"{format_number(min(tests))} to {format_number(max(tests))}"
-        text = f"Mean return of {len(tests)} test episodes: {format_number(record['test_return'])} ({spread})."
+        spread = f"{min(tests):.4g} to {max(tests):.4g}"
+        text = f"Mean return of {len(tests)} test episodes: {record['test_return']:.4g} ({spread})."
         if record["test_success"] is not None:
             text += f" The environment calls {record['test_success']:.0%} of them a success."
         said.append(text)
@@ -69,7 +68,7 @@ def describe_record(record: dict[str, Any]) -> list[str]:
 
 @styled
 def plot_returns(record: dict[str, Any]) -> Figure:
-    """Returns of all episodes over environment steps; tests stand behind the last one."""
+    """Returns of all episodes over environment steps; tests of the last model stand behind the last one."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
@@ -78,7 +77,9 @@ def plot_returns(record: dict[str, Any]) -> Figure:
         own = [episode for episode in record["episodes"] if episode["kind"] == kind]
         steps = [episode["environment_steps"] for episode in own]
         if kind == "test":
-            steps = [last * (1.02 + 0.04 * place) for place in np.linspace(0, 1, len(own))]
+            newest = len(record["test_returns"])
+            behind = [last * (1.02 + 0.04 * place) for place in np.linspace(0, 1, newest)]
+            steps = [*steps[: len(own) - newest], *behind]
         if own:
             axes.plot(steps, [episode["return"] for episode in own], "o", color=color, markersize=3.5, label=kind)
     axes.set(xlabel="environment steps", ylabel="return")
@@ -94,8 +95,8 @@ def plot_diagnosis(diagnosis: Diagnosis) -> Figure:
 
     figure, (costs, errors, away) = plt.subplots(1, 3, figsize=(10.8, 3.0), layout="constrained")
     ahead = np.arange(1, len(diagnosis.real) + 1)
-    costs.plot(ahead, diagnosis.real, color="#23272f", label="came")
-    costs.plot(ahead, diagnosis.planned, "--", color=COLORS["gatel0rd"], label="plans promised")
+    costs.plot(ahead, diagnosis.real, color="#23272f", label="real")
+    costs.plot(ahead, diagnosis.planned, "--", color=COLORS["gatel0rd"], label="promised by plans")
     costs.plot(ahead, diagnosis.replayed, ":", color=COLORS["lstm"], label="predicted for the actions taken")
     costs.set(title="cost of a step", xlabel="steps ahead")
     costs.legend(fontsize=7)
@@ -104,20 +105,20 @@ def plot_diagnosis(diagnosis: Diagnosis) -> Figure:
     errors.set(title="error of predicted costs", xlabel="steps ahead", ylim=(0, None))
     away.plot(ahead, diagnosis.away, color=COLORS["gru"])
     away.axhline(AWAY, color="#444444", linewidth=0.8, linestyle=":")
-    away.set(title="share of plans that leave the data", xlabel="steps ahead", ylim=(0, 1))
+    away.set(title="share of plans far from the data", xlabel="steps ahead", ylim=(0, 1))
     close(figure)
     return figure
 
 
 def tests_table(record: dict[str, Any]) -> Table:
-    """The test episodes, one a row."""
+    """The test episodes of the last model, one a row."""
+    tests = [episode for episode in record["episodes"] if episode["kind"] == "test"]
     rows = []
-    for episode in record["episodes"]:
-        if episode["kind"] == "test":
-            success = {None: "–", True: "yes", False: "no"}[episode["success"]]
-            numbers = [format_number(episode["return"]), str(episode["length"]), success]
-            rows.append([str(episode["number"]), *numbers, episode["diagnosis"] or "–"])
-    return Table(["episode", "return", "steps", "success", "diagnosis"], rows)
+    for episode in tests[len(tests) - len(record["test_returns"]) :]:
+        success = {None: "–", True: "yes", False: "no"}[episode["success"]]
+        numbers = [f"{episode['return']:.4g}", str(episode["length"]), success]
+        rows.append([str(episode["number"]), *numbers, episode["diagnosis"] or "–"])
+    return Table(["episode", "return", "steps", "success", "diagnosis"], rows, prose=True)
 
 
 def settings_table(record: dict[str, Any]) -> Table:
@@ -127,4 +128,4 @@ def settings_table(record: dict[str, Any]) -> Table:
     rows += [
         [f"{part}.{name}", str(value)] for part in ("dynamics", "search") for name, value in settings[part].items()
     ]
-    return Table(["setting", "value"], rows)
+    return Table(["setting", "value"], rows, prose=True)

@@ -33,6 +33,7 @@ figcaption { contain: inline-size; color: #667085; font: 13px/1.4 system-ui, san
 table { border-collapse: collapse; font: 14px/1.45 system-ui, sans-serif; background: var(--card); margin: 6px 0; }
 th, td { border: 1px solid var(--line); padding: 6px 12px; text-align: right; min-width: 6.5em; }
 th:first-child, td:first-child { text-align: left; }
+.prose th, .prose td { text-align: left; }
 th { background: var(--head); font-weight: 600; }
 footer { padding: 24px 0 48px; }
 .counts { display: flex; flex-wrap: wrap; gap: 10px; margin: 18px 0 12px; font-family: system-ui, sans-serif; }
