@@ -40,7 +40,7 @@ def test_the_table_has_all_seeds_and_the_figure_is_drawn(tmp_path):
     outcomes = [outcome(), outcome(seed=1, test_returns=[9.0, 9.0]), outcome(task="pendulum", method="ppo")]
     table = compare_methods(outcomes)
     assert "| planning, GRU | – | 2 of 4 (2) |" in table and "| PPO, GateL0RD | 1 of 2 (1) | – |" in table
-    assert "| planning, GRU | 2 | 2 of 4 | 6 (4 to 9) | never, never | 120 |" in table
+    assert "| planning, GRU | 2 | 2 of 4 | 6.5 (4 to 9) | never, never | 120 |" in table
     assert "| PPO, GateL0RD | 1 | 1 of 2 |" in table and "within 10°" in table
     plot_returns(outcomes, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
