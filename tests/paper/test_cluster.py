@@ -80,6 +80,7 @@ def test_a_ray_cluster_of_two_nodes_loses_one(tmp_path, alone, monkeypatch):
     from ray.cluster_utils import Cluster
 
     monkeypatch.setattr(base, "TELL_SECONDS", 0.1)
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # Ray's 15 is minutes of waiting for the tests in the next process
     nodes = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 10**8}
     )
