@@ -101,7 +101,7 @@ def run(
     failed = execute_runs(runs, out, executor=executor, resume=resume, planning=profile if experiment.plans else None)
     outcome = describe_outcome(runs, out, failed)
     if failed:
-        raise CommandError(f"{failed} runs failed; the others are finished", outcome)
+        raise CommandError(f"{failed} run{'s' * (failed > 1)} failed; the others are finished", outcome)
     console.print(f"Look at the results: gatel0rd report {id} --out {out}")
     return outcome
 
@@ -162,7 +162,9 @@ def reproduce(
     outcome = {**describe_outcome(runs, out, failed), "report": str(path)}
     if failed:
         raise CommandError(
-            f"{failed} runs failed, and the report is made of the others; the same command tries them again", outcome
+            f"{failed} run{'s' * (failed > 1)} failed, and the report is made of the others; the same command tries "
+            "them again",
+            outcome,
         )
     return outcome
 
