@@ -39,7 +39,7 @@ class Diagnosis:
         cost_std: standard deviation of the real costs.
         open_rate: share of open gates; None for cells without gates.
         disagreement: mean standard deviation of the models' costs of the plans, summed over the horizon; 0 for one.
-        horizon: steps that were planned ahead, if episodes were too short to check them all.
+        horizon: steps that were planned ahead, which may be more than there are entries; None in older records.
 
     Example:
         >>> from gatel0rd.planning import Diagnosis
