@@ -110,7 +110,8 @@ def train_on_batches(
 
 def is_finite(gradient: Tensor) -> bool:
     """Whether a gradient can be followed: after many time steps it may be too large for its precision."""
-    return bool(gradient.isfinite().all())
+    # the sum is several times faster, and finite only if every part is
+    return math.isfinite(gradient.sum().item()) or bool(gradient.isfinite().all())
 
 
 @dataclass(frozen=True, kw_only=True)
