@@ -164,8 +164,10 @@ def plan_over_training(
         raise FileError(f"there is no {path}; only with finished runs can be planned")
     run = read_run(read_json(path), path, WorldModelRun)
     task = world_with_task(run.scenario).make_task(run.preset)
-    files = {int(file.stem): file for file in sorted((directory / "snapshots").glob("*.safetensors"))}
-    files[run.train.epochs] = directory / MODEL_FILE
+    # the last model first: its success counts most if planning is interrupted
+    files = {run.train.epochs: directory / MODEL_FILE}
+    for file in sorted((directory / "snapshots").glob("*.safetensors")):
+        files.setdefault(int(file.stem), file)
     settings = {"seed": seed, "planner": planner_of(task)}
     with exclusive(directory), one_thread():
         record = read_json(path)
