@@ -19,7 +19,7 @@ from gatel0rd.paper.records import Line, load_records
 from gatel0rd.paper.report.front import verdicts_markdown
 from gatel0rd.paper.report.judge import Judged, count_words, judge_all
 from gatel0rd.paper.report.length_figures import compare_tasks, lengths_table
-from gatel0rd.paper.report.make import make_report
+from gatel0rd.paper.report.make import count_runs, make_report
 from gatel0rd.paper.report.numbers import numbers_table
 from gatel0rd.paper.report.select import select_answers
 from gatel0rd.paper.report.tables import percentage
@@ -284,7 +284,9 @@ def main() -> None:
     make_report([RESULTS], fresh, illustrated=list(ILLUSTRATIONS), light=RESULTS / "report.html")
     shutil.rmtree(report, ignore_errors=True)
     fresh.rename(report)
-    judged = judge_all(list(experiments().values()), load_records([RESULTS]))
+    records = load_records([RESULTS])
+    judged = judge_all(list(experiments().values()), records)
+    fill(RESULTS / "README.md", "runs", f"There are {count_runs(records)}.")
     fill(DOCS.parent / "README.md", "verdicts", verdicts_in_short(judged))
     fill(RESULTS / "README.md", "verdicts", verdicts_markdown(judged))
     fill(RESULTS / "README.md", "numbers", numbers_markdown())

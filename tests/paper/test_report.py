@@ -16,6 +16,7 @@ from gatel0rd.paper.records import Line, Record
 from gatel0rd.paper.report import figures, overall, tables
 from gatel0rd.paper.report.build import command_for
 from gatel0rd.paper.report.judge import Judged
+from gatel0rd.paper.report.make import count_runs
 from gatel0rd.paper.report.numbers import numbers_table
 from gatel0rd.paper.report.page import ReportSection, group_sections, page
 from gatel0rd.paper.report.select import Answer
@@ -270,3 +271,11 @@ def test_the_papers_numbers_are_compared_with_ours():
     rows = numbers_table([experiment], [Record(Path("r"), content)]).rows
     assert ["Table 3", "GateL0RD, test error", "0.00015 ± 0.0001", "0.0002 (1 seed)", "100 % of the steps"] in rows
     assert not any("Elman" in row[1] for row in rows)
+
+
+def test_the_report_says_how_many_core_hours_its_runs_took():
+    trained, planned = agent(0, [1.0]), agent(1, [1.0])
+    trained.content["wall_seconds"] = 5400.0
+    planned.content.update(wall_seconds=1800.0, planning={"seconds": [1200.0, 600.0]})
+    expected = "2 finished runs with up to 2 seeds, 2.5 core hours of training and planning"
+    assert count_runs([trained, planned]) == expected

@@ -59,6 +59,14 @@ class Record:
         return None if share is None else float(share)
 
     @property
+    def training_hours(self) -> float:
+        return float(self.content["wall_seconds"]) / 3600
+
+    @property
+    def planning_hours(self) -> float:
+        return float(sum(self.content.get("planning", {}).get("seconds", ()))) / 3600
+
+    @property
     def length(self) -> int:
         """Epochs of a world model, frames of an agent."""
         return int(self.run["frames"] if self.kind == "agent" else self.run["train"]["epochs"])

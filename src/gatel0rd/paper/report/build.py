@@ -80,17 +80,15 @@ def describe_scale(answer: Answer) -> str:
     """Seeds and share of the paper's scale, in words."""
     seeds = sorted({len(line.records) for line in answer.lines})
     count = " to ".join(str(value) for value in dict.fromkeys((seeds[0], seeds[-1])))
-    hours = sum(record.content["wall_seconds"] for record in answer.records) / 3600
     of_paper = answer.experiment.scenario.of_paper
     asked = f"the paper's {answer.experiment.seeds}" if of_paper else str(answer.experiment.seeds)
     note = f"Profile {answer.scale.words}, preset {answer.scale.preset}: {count} of {asked} seeds, "
     note += f"{share_words(answer.records)} per run"
     note += " (the paper does not state its number)" if of_paper and answer.records[0].share is None else ""
-    note += f"; {hours:.2f} core hours of training in all"
+    note += f"; {sum(record.training_hours for record in answer.records):.2f} core hours of training in all"
     if not answer.experiment.plans:
         return f"{note}."
-    planned = [record.content["planning"] for record in answer.records if "planning" in record.content]
-    hours = sum(sum(outcome["seconds"]) for outcome in planned) / 3600
+    hours = sum(record.planning_hours for record in answer.records)
     return f"{note}, {hours:.2f} of planning. All models meet the same starts."
 
 

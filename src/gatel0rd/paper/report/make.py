@@ -121,10 +121,9 @@ def introduce(chosen: Sequence[Question], answers: Sequence[Answer], records: Se
     ]
     if answers:
         paragraphs.append(
-            f"{len(records)} finished runs with up to {len({record.seed for record in records})} seeds; {len(chosen)} "
-            f"experiments. Every figure and number below was made from their records; "
-            "shaded areas and ± are standard deviations over seeds; of success rates in planning, standard errors over "
-            "seeds, or over episodes where there is one seed; ranges are 95 % bootstrap intervals of means."
+            f"{count_runs(records)}; {len(chosen)} experiments. Every figure and number below was made from their "
+            "records; shaded areas and ± are standard deviations over seeds; of success rates in planning, standard "
+            "errors over seeds, or over episodes where there is one seed; ranges are 95 % bootstrap intervals of means."
         )
     for world in {answer.experiment.scenario.name: answer.experiment.scenario for answer in answers}.values():
         shares = [record.share or 0.0 for record in records if record.run["scenario"] == world.name]
@@ -134,6 +133,13 @@ def introduce(chosen: Sequence[Question], answers: Sequence[Answer], records: Se
                 f"after about {world.effect_share:.0%} of its training."
             )
     return paragraphs
+
+
+def count_runs(records: Sequence[Record]) -> str:
+    """How many runs there are, with how many seeds, and how long they took."""
+    hours = sum(record.training_hours + record.planning_hours for record in records)
+    seeds = len({record.seed for record in records})
+    return f"{len(records)} finished runs with up to {seeds} seeds, {hours:.3g} core hours of training and planning"
 
 
 def describe_origin(records: Sequence[Record]) -> str:
