@@ -186,7 +186,8 @@ def test_planning_is_shown_over_training_and_at_its_end():
         ["GRU", "– (0 seeds)", "–"],
     ]
     figure = figures.planning(lines, title="t")
-    curve, _ = figure.axes[0].lines
+    curve, *seeds, _ = figure.axes[0].lines
+    assert [seed.get_ydata().tolist() for seed in seeds] == [[0.2, 0.5], [0.6, 0.7]]
     assert curve.get_xdata().tolist() == [5, 10]
     np.testing.assert_allclose(curve.get_ydata(), [0.4, 0.6])
     band, binomial = (collection.get_paths()[0].get_extents() for collection in figure.axes[0].collections)
@@ -196,7 +197,8 @@ def test_planning_is_shown_over_training_and_at_its_end():
     unfinished = Line("lstm", "LSTM", "lstm", [planned(0, 0.0, 0.5), planned(1, 0.2, 0.9, epochs=(2, 5))])
     assert tables.planning_table([unfinished]).rows == [["LSTM", "50% (1 seed)", every]]
     figure = figures.planning([unfinished], title="t")
-    assert [curve.get_xydata().tolist() for curve in figure.axes[0].lines] == [[[5.0, 0.45]]]  # what seeds share
+    shared, *own = (curve.get_xydata().tolist() for curve in figure.axes[0].lines)
+    assert shared == [[5.0, 0.45]] and own == [[[5.0, 0.0], [10.0, 0.5]], [[2.0, 0.2], [5.0, 0.9]]]
     figures.close(figure)
 
 

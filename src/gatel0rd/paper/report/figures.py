@@ -225,7 +225,10 @@ def latents(lines: Sequence[Line], example: str, *, title: str, max_seeds: int =
 
 @styled
 def planning(lines: Sequence[Line], *, title: str) -> Figure:
-    """Success rate over epochs: mean and standard error over seeds, or over episodes where there is one seed."""
+    """Success rate over epochs: mean and standard error over seeds, or over episodes where there is one seed.
+
+    Means are of epochs that all seeds have; every seed's own course is a thin line.
+    """
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
@@ -252,6 +255,8 @@ def planning(lines: Sequence[Line], *, title: str) -> Figure:
         mark = mark_line(line, lines, len(epochs))
         axes.plot(epochs, mean, color=color, linewidth=1.6, label=f"{line.label} ({seeds})", **mark)
         axes.fill_between(epochs, mean - error, mean + error, color=color, alpha=0.18, linewidth=0)
+        for outcome in outcomes if len(outcomes) > 1 else ():
+            axes.plot(outcome["epochs"], outcome["success"], color=color, linewidth=0.5, alpha=0.6, marker=".", ms=3)
     if axes.has_data():
         figure.legend(loc="outside lower center", ncols=2, fontsize=6.5)  # curves leave no room inside
     axes.set(title=title, xlabel="epoch", ylabel="success rate", ylim=(-0.03, 1.03))
