@@ -74,7 +74,7 @@ def _describe(own: Sequence[Outcome], good_return: float) -> list[str]:
     return [
         str(len(own)),
         f"{sum(successes)} of {len(successes)}",
-        f"{np.mean(means):.3g} ({min(means):.3g} to {max(means):.3g})",
+        f"{np.mean(means):.4g} ({min(means):.4g} to {max(means):.4g})",
         ", ".join("never" if steps is None else str(steps) for steps in reached),
         str(max(one.steps for one in own)),
         format_duration(float(np.mean([one.seconds for one in own]))),
