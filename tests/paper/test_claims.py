@@ -78,6 +78,21 @@ def test_verdicts(a, b, seeds, verdict):
     assert (found.verdict, found.seeds) == (verdict, min(len(a), len(b)))
 
 
+def test_networks_that_learned_nothing_are_not_compared():
+    learned = tuple(Less(Of(name, TEST_ERROR), 0.5) for name in ("a", "b"))
+    claim = Claim(words="a is no worse.", tests=similar("a", "b", TEST_ERROR, 1.5), learned=learned)
+    verdicts = {
+        ((1.0, 1.1, 0.9), (1.0, 1.0, 1.1)): "not enough training",  # alike, as neither learned anything
+        ((1.0,), (1.0,)): "not enough training",
+        ((0.1, 0.1, 0.11), (0.1, 0.1, 0.1)): "holds",
+        ((0.1, 0.1, 0.11), (1.0, 1.0, 1.1)): "does not hold",  # one that learned is enough
+        ((0.1, 0.1), (1.0, 1.0)): "not enough seeds",
+    }
+    for (a, b), verdict in verdicts.items():
+        found = judge(claim, finder(line("a", *a), line("b", *b)), paper_seeds=20)
+        assert (found.verdict, found.decided) == (verdict, verdict in ("holds", "does not hold"))
+
+
 def test_records_without_a_measure_are_no_missing_networks():
     claim = Claim(words="w.", tests=changes_dimensions("a", "control", 1, 1))
     bare = judge(claim, finder(line("a", 1, 2, 3)), paper_seeds=20)
@@ -238,6 +253,7 @@ def test_the_page_begins_with_verdicts():
         "holds": 1,
         "does not hold": 0,
         "not enough seeds": 0,
+        "not enough training": 0,
         "not measured": 0,
         "networks missing": 0,
         "not run": 1,

@@ -6,6 +6,7 @@ seeds (bootstrap), and see whether the inequality survives. Verdicts:
 - **holds**: the 95 % interval of the difference lies on the claimed side, for every inequality of the claim;
 - **does not hold**: an interval lies on the other side, or includes zero with as many seeds as in the paper;
 - **not enough seeds**: neither, or fewer than three seeds;
+- **not enough training**: no network has learned the task, so that comparing them says nothing;
 - **not measured**: all networks have records, but of a version that did not measure what the claim is about;
 - **networks missing**: some of the networks that the claim is about have records, others do not;
 - **not run**: none of them has.
@@ -24,11 +25,20 @@ from gatel0rd.paper.records import Line
 from gatel0rd.paper.report.tables import format_number
 from gatel0rd.worlds.claims import Claim, Less, Of, Times
 
-Verdict = Literal["holds", "does not hold", "not enough seeds", "not measured", "networks missing", "not run"]
+Verdict = Literal[
+    "holds",
+    "does not hold",
+    "not enough seeds",
+    "not enough training",
+    "not measured",
+    "networks missing",
+    "not run",
+]
 VERDICTS: dict[Verdict, str] = {
     "holds": "hold",
     "does not hold": "do not hold",
     "not enough seeds": "lack seeds",
+    "not enough training": "lack training",
     "not measured": "were not measured",
     "networks missing": "lack networks",
     "not run": "were not run",
@@ -38,6 +48,7 @@ SINGULAR: dict[Verdict, str] = {
     "holds": "holds",
     "does not hold": "does not hold",
     "not enough seeds": "lacks seeds",
+    "not enough training": "lacks training",
     "not measured": "was not measured",
     "networks missing": "lacks networks",
     "not run": "was not run",
@@ -72,12 +83,14 @@ class Finding:
 
 def judge(claim: Claim, find: Find, *, paper_seeds: int) -> Finding:
     """The verdict on a claim, with the numbers behind it."""
-    numbers = list(dict.fromkeys(number for test in claim.tests for number in test.numbers))
+    numbers = list(dict.fromkeys(number for test in (*claim.tests, *claim.learned) for number in test.numbers))
     values = {number: read_numbers(number, find(number)) for number in numbers}
     seeds = min((len(found) for found in values.values()), default=0)
     words, tested = describe_evidence(values, find), describe_tests(claim, find)
     if seeds == 0:
         return Finding(name_gap([find(number) for number in numbers]), words, 0, tested)
+    if claim.learned and not any(compare_means(test, values) for test in claim.learned):
+        return Finding("not enough training", words, seeds, tested)
     fewest = min(FEWEST_SEEDS, paper_seeds)
     verdicts = [
         judge_inequality(test, values, enough=seeds >= fewest, final=seeds >= paper_seeds) for test in claim.tests
@@ -101,22 +114,28 @@ def judge_inequality(test: Less, values: Values, *, enough: bool, final: bool) -
     if not enough:
         return "not enough seeds"
 
-    def side(of: Of | Times | float, means: Callable[[Of], Numbers]) -> Numbers | float:
+    if not test.surely:
+        return "holds" if compare_means(test, values) else "does not hold"
+    low, high = np.quantile(difference(test, lambda of: resampled(values[of], of.network)), [0.025, 0.975])
+    if low > 0:
+        return "holds"
+    return "does not hold" if high < 0 or final else "not enough seeds"
+
+
+def compare_means(test: Less, values: Values) -> bool:
+    """Whether an inequality is true of the means, however certain they are."""
+    return bool(difference(test, lambda of: values[of].mean()) > 0)
+
+
+def difference(test: Less, means: Callable[[Of], Numbers]) -> Numbers:
+    """By how much the right side of an inequality exceeds the left one."""
+
+    def side(of: Of | Times | float) -> Numbers | float:
         if isinstance(of, Times):
             return of.factor * means(of.of) + of.more
         return means(of) if isinstance(of, Of) else of
 
-    if not test.surely:
-        plain = side(test.right, lambda of: values[of].mean()) - side(test.left, lambda of: values[of].mean())
-        return "holds" if plain > 0 else "does not hold"
-    difference = np.asarray(
-        side(test.right, lambda of: resampled(values[of], of.network))
-        - side(test.left, lambda of: resampled(values[of], of.network))
-    )
-    low, high = np.quantile(difference, [0.025, 0.975])
-    if low > 0:
-        return "holds"
-    return "does not hold" if high < 0 or final else "not enough seeds"
+    return np.asarray(side(test.right) - side(test.left))
 
 
 def read_numbers(number: Of, line: Line | None) -> Numbers:

@@ -59,10 +59,16 @@ class Less:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A sentence of the paper and the inequalities that it comes down to."""
+    """A sentence of the paper and the inequalities that it comes down to.
+
+    Attributes:
+        learned: one of these has to be true of the means, or no network learned the task, and comparing them says
+            nothing; empty if there is no such condition.
+    """
 
     words: str
     tests: tuple[Less, ...]
+    learned: tuple[Less, ...] = ()
 
 
 def lowest(variant: str, others: Sequence[str], metric: Metric, *, experiment: str | None = None) -> tuple[Less, ...]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from gatel0rd.paper.claims import DECIDED, SINGULAR, VERDICTS, Verdict
-from gatel0rd.paper.report.judge import Judged, count_verdicts, count_words
+from gatel0rd.paper.report.judge import TESTED, Judged, count_verdicts, count_words
 from gatel0rd.tables import Table
 
 RULE = (
@@ -15,8 +15,9 @@ RULE = (
     "difference lies on the claimed side; it does not hold if one lies on the other side, or includes zero with as "
     "many seeds as in the paper; otherwise, or with fewer than three seeds, there are not enough seeds. Learning rates "
     "and numbers of layers are compared by their means, as in the paper. The verdict is about our runs at their "
-    "scale. Not measured: the records are of a version that did not measure it. Networks missing: some that the claim "
-    "is about were not trained at that scale."
+    "scale. Not enough training: no network learned the task, so that comparing them says nothing. Not measured: the "
+    "records are of a version that did not measure it. Networks missing: some that the claim is about were not trained "
+    "at that scale."
 )
 
 
@@ -137,12 +138,13 @@ def verdicts_markdown(judged: Sequence[Judged]) -> str:
         f"**{count_words(judged)}** {RULE}",
         "\n".join(f"- **{world}**: {describe_world(own)}" for world, own in worlds.items()),
     ]
+    tested = [claim for claim in judged if claim.finding.verdict in TESTED]
     for title, chosen in (
-        ("Decided", [claim for claim in judged if claim.finding.decided]),
-        ("Not enough seeds", [claim for claim in judged if claim.finding.verdict == "not enough seeds"]),
+        ("Decided", [claim for claim in tested if claim.finding.decided]),
+        ("Not enough seeds or training", [claim for claim in tested if not claim.finding.decided]),
     ):
         parts += [f"### {title}", verdict_table(chosen).markdown()] if chosen else []
-    rest = [claim for claim in judged if not claim.finding.decided and claim.finding.verdict != "not enough seeds"]
+    rest = [claim for claim in judged if claim.finding.verdict not in TESTED]
     if rest:
         rows = [[claim.artefacts, claim.words, claim.finding.verdict] for claim in rest]
         table = Table(["in the paper", "the paper's claim", "verdict"], rows, prose=True)

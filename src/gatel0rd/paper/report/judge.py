@@ -15,12 +15,13 @@ from gatel0rd.worlds.experiments import Question
 PREFERENCE: tuple[tuple[Verdict, ...], ...] = (
     DECIDED,
     ("not enough seeds",),
+    ("not enough training",),
     ("not measured",),
     ("networks missing",),
     ("not run",),
 )
 """A verdict that is decided is preferred to one that lacks seeds, and that to none, whatever the scale."""
-TESTED: tuple[Verdict, ...] = (*DECIDED, "not enough seeds")
+TESTED: tuple[Verdict, ...] = (*DECIDED, "not enough seeds", "not enough training")
 
 
 @dataclass(frozen=True)
