@@ -277,5 +277,5 @@ def test_the_report_says_how_many_core_hours_its_runs_took():
     trained, planned = agent(0, [1.0]), agent(1, [1.0])
     trained.content["wall_seconds"] = 5400.0
     planned.content.update(wall_seconds=1800.0, planning={"seconds": [1200.0, 600.0]})
-    expected = "2 finished runs with up to 2 seeds, 2.5 core hours of training and planning"
+    expected = "2 finished runs with up to 2 seeds, 2.5 hours of training and planning on one core each"
     assert count_runs([trained, planned]) == expected

@@ -139,7 +139,8 @@ def count_runs(records: Sequence[Record]) -> str:
     """How many runs there are, with how many seeds, and how long they took."""
     hours = sum(record.training_hours + record.planning_hours for record in records)
     seeds = len({record.seed for record in records})
-    return f"{len(records)} finished runs with up to {seeds} seeds, {hours:.3g} core hours of training and planning"
+    runs = f"{len(records)} finished runs with up to {seeds} seeds"
+    return f"{runs}, {hours:.3g} hours of training and planning on one core each"
 
 
 def describe_origin(records: Sequence[Record]) -> str:
