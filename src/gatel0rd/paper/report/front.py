@@ -54,9 +54,9 @@ def describe_world(judged: Sequence[Judged]) -> str:
     else:
         sentence = f"None of {len(judged)} verdicts is decided"
     gaps = [
-        f"{counts[verdict]} {SINGULAR[verdict] if counts[verdict] == 1 else words}"
-        for verdict, words in VERDICTS.items()
-        if counts[verdict] and verdict not in DECIDED
+        f"{count} {(SINGULAR if count == 1 else VERDICTS)[verdict]}"
+        for verdict, count in counts.items()
+        if verdict not in DECIDED
     ]
     return f"{sentence}; {', '.join(gaps)}." if gaps else f"{sentence}."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -113,8 +114,9 @@ def share_words(records: Sequence[Record]) -> str:
 
 
 def count_verdicts(judged: Sequence[Judged]) -> dict[Verdict, int]:
-    """How many claims hold, and so on."""
-    return {verdict: sum(claim.finding.verdict == verdict for claim in judged) for verdict in VERDICTS}
+    """How many claims hold and do not hold, and what the others lack; what none of them lacks is left out."""
+    counts = Counter(claim.finding.verdict for claim in judged)
+    return {verdict: counts[verdict] for verdict in VERDICTS if verdict in DECIDED or counts[verdict]}
 
 
 def count_words(judged: Sequence[Judged]) -> str:

@@ -55,8 +55,8 @@ footer { padding: 24px 0 48px; }
 .board .chips a:hover { border-color: var(--soft); }
 i.dot { display: inline-block; width: 10px; height: 10px; border-radius: 50%; margin-left: 5px; }
 .holds { background: #2e8b57; } .does-not-hold { background: #c0392b; }
-.not-enough-seeds, .not-enough-training { background: #e0a526; } .not-measured { background: #8fb3d9; }
-.networks-missing { background: #b7a6cf; } .not-run { background: #d0d5dd; }
+.not-enough-seeds { background: #e0a526; } .not-enough-training { background: #c9763a; }
+.not-measured { background: #8fb3d9; } .networks-missing { background: #b7a6cf; } .not-run { background: #d0d5dd; }
 .claims { width: 100%; }
 .claims td { white-space: normal; text-align: left; vertical-align: top; } .claims th { text-align: left; }
 .claims td.verdict { white-space: nowrap; }
