@@ -1,4 +1,4 @@
-"""Vector environments: episodes, seeds, errors, and EnvPool against minigrid."""
+"""Vector environments: episodes, seeds, errors, and EnvPool and compiled environments against minigrid."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from gatel0rd.training import native_minigrid
+from gatel0rd.training.native_minigrid import NativeMiniGrid
 from gatel0rd.training.ppo import EpisodeStatistics, SuccessCriterion, judge_episodes
-from gatel0rd.training.vector_env import GymnasiumVectorEnv, make_vector_env, native_ids
+from gatel0rd.training.vector_env import EnvPoolVectorEnv, GymnasiumVectorEnv, make_vector_env, native_ids
 from gatel0rd.worlds.recall import Recall
 
 MINIGRID = (
@@ -29,7 +31,15 @@ MINIGRID = (
 MOST_STEPS = dict(zip(MINIGRID, (640, 2560, 1280, 324, 324, 270, 270, 845, 1445), strict=True))
 needs_minigrid = pytest.mark.skipif(importlib.util.find_spec("minigrid") is None, reason="minigrid is not installed")
 needs_envpool = pytest.mark.skipif(importlib.util.find_spec("envpool") is None, reason="EnvPool is not installed")
-BACKENDS = [pytest.param("gymnasium", marks=needs_minigrid), pytest.param("envpool", marks=needs_envpool)]
+needs_levels = pytest.mark.skipif(
+    importlib.util.find_spec("minigrid") is None or native_minigrid.load_module() is None,
+    reason="minigrid is not installed, or nothing was compiled",
+)
+BACKENDS = [
+    pytest.param("gymnasium", marks=needs_minigrid),
+    pytest.param("native", marks=needs_levels),
+    pytest.param("envpool", marks=needs_envpool),
+]
 
 
 class Counting(gymnasium.Env):
@@ -104,6 +114,75 @@ def test_episodes_last_as_long_as_they_may(id, backend):
         assert not (steps.terminations | steps.truncations).any() and not steps.rewards.any()
     steps = envs.step(turning_left)
     assert steps.truncations.all() and not steps.terminations.any() and not steps.rewards.any()
+
+
+OTHER_SIZES = ("DoorKey-5x5", "KeyCorridorS3R1", "KeyCorridorS6R3", "MemoryS7", "LavaCrossingS11N5", "RedBlueDoors-6x6")
+
+
+@needs_levels
+@pytest.mark.parametrize("id", [*MINIGRID, *(f"MiniGrid-{name}-v0" for name in OTHER_SIZES)])
+def test_compiled_environments_equal_minigrids_to_the_bit(id):
+    """Levels of many seeds, and whatever happens in them, in the next episodes too."""
+    ours, theirs = NativeMiniGrid(id, 24), GymnasiumVectorEnv(id, 24)
+    assert (ours.observation_shape, ours.action_space) == (theirs.observation_shape, theirs.action_space)
+    np.testing.assert_array_equal(ours.reset(7), theirs.reset(7))
+    generator, ended = np.random.default_rng(0), 0
+    for _ in range(150):
+        actions = generator.choice(7, p=[0.13, 0.13, 0.4, 0.12, 0.05, 0.14, 0.03], size=24)
+        found, expected = ours.step(actions), theirs.step(actions)
+        for name, a, b in zip(found._fields, found, expected, strict=True):
+            assert a.dtype == b.dtype and np.array_equal(a, b), name
+        ended += int((found.terminations | found.truncations).sum())
+    assert ended > 0 or not any(family in id for family in ("Lava", "Memory"))
+
+
+@needs_levels
+def test_compiled_environments_check_what_they_are_given():
+    envs = make_vector_env("MiniGrid-DoorKey-8x8-v0", 3, backend="native")
+    with pytest.raises(ValueError, match=r"was not reset; call reset\(seed\) first"):
+        envs.step(np.zeros(3))
+    envs.reset(0)
+    with pytest.raises(ValueError, match="an action is 7; expected 0 to 6"):
+        envs.step(np.array([0, 7, 0]))
+    with pytest.raises(ValueError, match="an action is -1; expected 0 to 6"):
+        envs.step(np.array([0, -1, 0]))
+    with pytest.raises(ValueError, match="actions has 2 entries; expected 3"):
+        envs.step(np.zeros(2))
+    with pytest.raises(TypeError):
+        envs.step(np.zeros((3, 1)))
+    with pytest.raises(ValueError, match="there are no compiled environments 'CartPole-v1'; use backend='gymnasium'"):
+        make_vector_env("CartPole-v1", 2, backend="native")
+    with pytest.raises(ValueError, match="options are for backend='gymnasium'; given are size"):
+        make_vector_env("MiniGrid-DoorKey-8x8-v0", 2, backend="native", size=6)
+    worlds = native_minigrid.load_module().Worlds
+    for family, size, count, message in (
+        (9, 8, 0, "there is no such family"),
+        (0, 4, 0, "size is 4; expected at least 5"),
+        (2, 8, 1, "size is 8; expected an odd number of at least 7"),
+        (3, 3, 0, "count is 0; expected at least 1"),
+        (0, 65, 0, "above 64"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            worlds(family=family, size=size, count=count, walls=False, random_length=False)
+    with pytest.raises(ValueError, match="images has 1 entries; expected 2"):
+        worlds(0, 8, 0, False, False).reset(np.zeros((2, 4), dtype=np.uint64), np.zeros((1, 7, 7, 3), dtype=np.uint8))
+
+
+@needs_levels
+def test_the_fastest_environments_that_can_be_had_are_taken(monkeypatch):
+    id = "MiniGrid-DoorKey-8x8-v0"
+    assert isinstance(make_vector_env(id, 2), NativeMiniGrid)
+    assert isinstance(make_vector_env(id, 2, size=6), GymnasiumVectorEnv)  # options are Gymnasium's
+    gymnasium.register("MiniGrid-Longer-v0", entry_point="minigrid.envs:DoorKeyEnv", kwargs={"max_steps": 9})
+    try:
+        assert isinstance(make_vector_env("MiniGrid-Longer-v0", 2), GymnasiumVectorEnv)
+    finally:
+        del gymnasium.registry["MiniGrid-Longer-v0"]
+    monkeypatch.setattr(native_minigrid, "load_module", lambda: None)
+    others = EnvPoolVectorEnv if id in native_ids() else GymnasiumVectorEnv
+    assert isinstance(make_vector_env(id, 2), others)
+    with pytest.raises(ModuleNotFoundError, match="were not built when the package was installed"):
+        make_vector_env(id, 2, backend="native")
 
 
 @needs_minigrid

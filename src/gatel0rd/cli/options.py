@@ -33,8 +33,11 @@ AT_LEAST_0 = Limits(least=0)
 Preset = Literal["text", "reference"]
 AgentPreset = Literal["text", "reference", "tuned"]
 Backend = Annotated[
-    Literal["auto", "gymnasium", "envpool"],
-    arg(help="What runs the environments; auto is EnvPool for MiniGrid and Gymnasium for all others."),
+    Literal["auto", "gymnasium", "native", "envpool"],
+    arg(
+        help="What runs the environments: Gymnasium, compiled MiniGrid, or EnvPool. auto takes compiled ones for "
+        "MiniGrid and Gymnasium for all others."
+    ),
 ]
 PresetOption = Annotated[Preset, arg(help="The paper's text, or the authors' code where the two differ.")]
 Profile = Annotated[str, arg(metavar="P", help="The scale of the runs: smoke, demo, quick or paper.")]

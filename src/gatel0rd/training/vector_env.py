@@ -1,4 +1,4 @@
-"""Vector environments behind one interface: Gymnasium's environments, or EnvPool's native ones.
+"""Vector environments behind one interface: Gymnasium's environments, our compiled MiniGrid, or EnvPool's.
 
 Where an episode ends, the environment starts the next one in the same step, as in Gymnasium's autoreset mode
 ``SAME_STEP``: no step is lost, and the episode's last observation is returned too.
@@ -19,7 +19,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-BackendName = Literal["auto", "gymnasium", "envpool"]
+BackendName = Literal["auto", "gymnasium", "native", "envpool"]
+BACKENDS = ("auto", "gymnasium", "native", "envpool")
 Observations = NDArray[Any]
 Flags = NDArray[np.bool_]
 EnvironmentSource = str | gymnasium.vector.VectorEnv | Callable[[int], gymnasium.vector.VectorEnv]
@@ -94,7 +95,7 @@ class GymnasiumVectorEnv(VectorEnv):
         self.reward_threshold = None if first.spec is None else first.spec.reward_threshold
 
     def reset(self, seed: int) -> Observations:
-        seeds = np.random.SeedSequence(seed).generate_state(self.num_envs)
+        seeds = environment_seeds(seed, self.num_envs)
         found = [env.reset(seed=int(own))[0] for env, own in zip(self.environments, seeds, strict=True)]
         return np.stack([select_observation(observation) for observation in found])
 
@@ -176,7 +177,9 @@ def make_vector_env(
             is in the working directory or on Python's path; or a vector environment of Gymnasium, which remains yours
             to close; or a function that makes one from the number of environments.
         num_envs: how many.
-        backend: ``envpool`` (extra ``fast``) or ``gymnasium``; ``auto``: EnvPool for MiniGrid if it is installed.
+        backend: ``gymnasium``; ``native``: MiniGrid's tasks of the paper in compiled code, equal to minigrid's for the
+            same seed; ``envpool`` (extra ``fast``); ``auto``: for MiniGrid the first that can be had of ``native``,
+            ``envpool`` and ``gymnasium``.
         options: of the environment.
 
     Example:
@@ -188,24 +191,35 @@ def make_vector_env(
     """
     if num_envs < 1:
         raise ValueError(f"num_envs is {num_envs}; expected at least 1")
-    if backend not in ("auto", "gymnasium", "envpool"):
-        raise ValueError(f"backend is {backend!r}; expected auto, gymnasium or envpool")
+    if backend not in BACKENDS:
+        raise ValueError(f"backend is {backend!r}; expected {', '.join(BACKENDS)}")
     if backend == "envpool" and importlib.util.find_spec("envpool") is None:
         raise ModuleNotFoundError("EnvPool is not installed; pip install 'gatel0rd[fast]'", name="envpool")
     if not isinstance(source, str):
         from gatel0rd.training.wrapped_vector_env import wrap_vector_env
 
-        if options or backend == "envpool":
-            raise ValueError("options and backend='envpool' are for ids; a vector environment is taken as it is")
+        if options or backend in ("native", "envpool"):
+            raise ValueError(f"options and backend={backend!r} are for ids; a vector environment is taken as it is")
         return wrap_vector_env(source, num_envs)
+    from gatel0rd.training.native_minigrid import NativeMiniGrid, has_levels
+
     id = source
     if backend == "auto":
-        backend = "envpool" if id.startswith("MiniGrid-") and not options and id in native_ids() else "gymnasium"
-    return (
-        EnvPoolVectorEnv(id, num_envs, **options)
-        if backend == "envpool"
-        else GymnasiumVectorEnv(id, num_envs, **options)
-    )
+        minigrid = id.startswith("MiniGrid-") and not options
+        backend = (
+            "native" if minigrid and has_levels(id) else "envpool" if minigrid and id in native_ids() else "gymnasium"
+        )
+    if backend == "native":
+        if options:
+            raise ValueError(f"options are for backend='gymnasium'; given are {', '.join(options)}")
+        return NativeMiniGrid(id, num_envs)
+    kind = EnvPoolVectorEnv if backend == "envpool" else GymnasiumVectorEnv
+    return kind(id, num_envs, **options)
+
+
+def environment_seeds(seed: int, num_envs: int) -> NDArray[Any]:
+    """The seed of each environment: neighbouring seeds have none in common."""
+    return np.random.SeedSequence(seed).generate_state(num_envs)
 
 
 @cache
