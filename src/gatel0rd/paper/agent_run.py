@@ -21,8 +21,8 @@ from gatel0rd.worlds.metrics import short_name
 if TYPE_CHECKING:
     from gatel0rd.training.vector_env import BackendName
 
-FRAMES_PER_SECOND = 16_000
-"""About what one core that is otherwise idle trains on, with the compiled engine and EnvPool."""
+FRAMES_PER_SECOND = 20_000
+"""About what one core that is otherwise idle trains on, with compiled engine and environments."""
 POINTS = 100
 """Points of a learning curve."""
 
