@@ -25,7 +25,7 @@ class Worlds {
     };
     const std::string given = "size is " + std::to_string(size) + "; expected ";
     demand(family >= 0 && family < FAMILIES, "there is no such family of levels");
-    demand(size <= 64 && count <= 64, "a size or a count is above 64, the most that is made natively");
+    demand(size <= 256 && count <= 256, "a size or a count is above 256, the most that is made natively");
     if (family == CROSSING || family == MEMORY)
       demand(size >= 7 && size % 2 == 1, given + "an odd number of at least 7");
     else

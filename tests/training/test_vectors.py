@@ -160,7 +160,7 @@ def test_compiled_environments_check_what_they_are_given():
         (0, 4, 0, "size is 4; expected at least 5"),
         (2, 8, 1, "size is 8; expected an odd number of at least 7"),
         (3, 3, 0, "count is 0; expected at least 1"),
-        (0, 65, 0, "above 64"),
+        (0, 257, 0, "above 256"),
     ):
         with pytest.raises(ValueError, match=message):
             worlds(family=family, size=size, count=count, walls=False, random_length=False)

@@ -199,16 +199,17 @@ def make_vector_env(
         from gatel0rd.training.wrapped_vector_env import wrap_vector_env
 
         if options or backend in ("native", "envpool"):
-            raise ValueError(f"options and backend={backend!r} are for ids; a vector environment is taken as it is")
+            raise ValueError(
+                "options and the backends native and envpool are for ids; a vector environment is taken as it is"
+            )
         return wrap_vector_env(source, num_envs)
     from gatel0rd.training.native_minigrid import NativeMiniGrid, has_levels
 
     id = source
     if backend == "auto":
-        minigrid = id.startswith("MiniGrid-") and not options
-        backend = (
-            "native" if minigrid and has_levels(id) else "envpool" if minigrid and id in native_ids() else "gymnasium"
-        )
+        backend = "gymnasium"
+        if id.startswith("MiniGrid-") and not options:
+            backend = "native" if has_levels(id) else "envpool" if id in native_ids() else "gymnasium"
     if backend == "native":
         if options:
             raise ValueError(f"options are for backend='gymnasium'; given are {', '.join(options)}")
