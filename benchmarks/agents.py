@@ -153,9 +153,9 @@ def recurrent_ppo(backend: BackendName, *, shared: bool = False) -> Work:
 
 def compare_agents() -> Iterator[Comparison]:
     """2048 frames, with minigrid's and with EnvPool's environments."""
-    from gatel0rd.training.vector_env import native_ids
+    from gatel0rd.training.vector_env import envpool_ids
 
-    fast: BackendName = "envpool" if ENVIRONMENT in native_ids() else "gymnasium"
+    fast: BackendName = "envpool" if ENVIRONMENT in envpool_ids() else "gymnasium"
     slow = partial(recurrent_ppo, "gymnasium")
     pairs: list[tuple[CellName, BackendName, str, Callable[[], Work]]] = [
         ("lstm", fast, f"step by step, {fast}", lambda: Training(fast, kind=StepByStep).run),

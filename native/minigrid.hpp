@@ -89,10 +89,10 @@ enum Family { DOOR_KEY, RED_BLUE_DOORS, CROSSING, KEY_CORRIDOR, MEMORY, FAMILIES
 // What a level is made from; what a family has no use for is 0.
 struct Rules {
     Family family;
-    int size;       // of the grid, or of a room in KEY_CORRIDOR
-    int count;      // of crossings, or of rows of rooms
-    bool obstacle;  // CROSSING: walls instead of lava
-    bool random;    // MEMORY: a corridor of random length
+    int size;            // of the grid, or of a room in KEY_CORRIDOR
+    int count;           // of crossings, or of rows of rooms
+    bool walls;          // CROSSING: walls instead of lava
+    bool random_length;  // MEMORY: a corridor of random length
     int width() const { return family == RED_BLUE_DOORS ? 2 * size : family == KEY_CORRIDOR ? 3 * (size - 1) + 1 : size; }
     int height() const { return family == KEY_CORRIDOR ? count * (size - 1) + 1 : size; }
     int max_steps() const {
@@ -204,7 +204,7 @@ inline void World::make_crossing() {
     path.insert(path.end(), limits[true].size() - 1, true);
     path.insert(path.end(), limits[false].size() - 1, false);
     for (auto& limit : limits) std::sort(limit.begin(), limit.end());
-    const Cell obstacle = rules_.obstacle ? STONE : FIRE;
+    const Cell obstacle = rules_.walls ? STONE : FIRE;
     for (size_t k = 1; k < limits[false].size(); ++k)
         for (int x = 1; x < width_ - 1; ++x) at(x, limits[false][k]) = obstacle;
     for (size_t k = 1; k < limits[true].size(); ++k)
@@ -301,7 +301,7 @@ inline void World::make_key_corridor() {
 inline void World::make_memory() {
     const int middle = height_ / 2;
     surround(0, 0, width_, height_);
-    const int end = rules_.random ? random_.integer(4, width_ - 2) : width_ - 3;
+    const int end = rules_.random_length ? random_.integer(4, width_ - 2) : width_ - 3;
     for (int x = 1; x < 5; ++x) at(x, middle - 2) = at(x, middle + 2) = STONE;
     for (int x = 4; x < std::max(end, 5); ++x) at(x, middle - 1) = at(x, middle + 1) = STONE;
     for (int y = 0; y < height_; ++y) {

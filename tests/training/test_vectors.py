@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gatel0rd.training import native_minigrid
 from gatel0rd.training.native_minigrid import NativeMiniGrid
 from gatel0rd.training.ppo import EpisodeStatistics, SuccessCriterion, judge_episodes
-from gatel0rd.training.vector_env import EnvPoolVectorEnv, GymnasiumVectorEnv, make_vector_env, native_ids
+from gatel0rd.training.vector_env import EnvPoolVectorEnv, GymnasiumVectorEnv, envpool_ids, make_vector_env
 from gatel0rd.worlds.recall import Recall
 
 MINIGRID = (
@@ -179,7 +179,7 @@ def test_the_fastest_environments_that_can_be_had_are_taken(monkeypatch):
     finally:
         del gymnasium.registry["MiniGrid-Longer-v0"]
     monkeypatch.setattr(native_minigrid, "load_module", lambda: None)
-    others = EnvPoolVectorEnv if id in native_ids() else GymnasiumVectorEnv
+    others = EnvPoolVectorEnv if id in envpool_ids() else GymnasiumVectorEnv
     assert isinstance(make_vector_env(id, 2), others)
     with pytest.raises(ModuleNotFoundError, match="were not built when the package was installed"):
         make_vector_env(id, 2, backend="native")
@@ -273,11 +273,11 @@ def test_the_backend_is_chosen_and_missing_ones_are_named(monkeypatch):
         make_vector_env("gatel0rd/Recall-v0", 2, backend="envpool")
     assert "backend='gymnasium'" in str(caught.value) or "gatel0rd[fast]" in str(caught.value)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    native_ids.cache_clear()
-    assert native_ids() == frozenset()
+    envpool_ids.cache_clear()
+    assert envpool_ids() == frozenset()
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'gatel0rd\[fast\]'"):
         make_vector_env("MiniGrid-DoorKey-8x8-v0", 2, backend="envpool")
-    native_ids.cache_clear()
+    envpool_ids.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class NativeMiniGrid(VectorEnv):
         return VectorStep(images, rewards, terminations, truncations, last, np.zeros(self.num_envs, dtype=bool))
 
     def _images(self) -> NDArray[np.uint8]:
-        return np.empty((self.num_envs, 7, 7, 3), dtype=np.uint8)
+        return np.empty((self.num_envs, *self.observation_shape), dtype=np.uint8)
 
 
 @cache

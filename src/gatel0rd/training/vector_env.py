@@ -12,7 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import gymnasium
 import numpy as np
@@ -20,7 +20,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 BackendName = Literal["auto", "gymnasium", "native", "envpool"]
-BACKENDS = ("auto", "gymnasium", "native", "envpool")
+BACKENDS: tuple[str, ...] = get_args(BackendName)
 Observations = NDArray[Any]
 Flags = NDArray[np.bool_]
 EnvironmentSource = str | gymnasium.vector.VectorEnv | Callable[[int], gymnasium.vector.VectorEnv]
@@ -128,7 +128,7 @@ class EnvPoolVectorEnv(VectorEnv):
     """EnvPool's native environments. The same seed gives other levels than Gymnasium's."""
 
     def __init__(self, id: str, num_envs: int, **options: Any) -> None:
-        if id not in native_ids():
+        if id not in envpool_ids():
             raise ValueError(f"EnvPool has no environment {id!r}; use backend='gymnasium'")
         self.id, self.num_envs, self.options = id, num_envs, options
         self._make(0)
@@ -209,7 +209,7 @@ def make_vector_env(
     if backend == "auto":
         backend = "gymnasium"
         if id.startswith("MiniGrid-") and not options:
-            backend = "native" if has_levels(id) else "envpool" if id in native_ids() else "gymnasium"
+            backend = "native" if has_levels(id) else "envpool" if id in envpool_ids() else "gymnasium"
     if backend == "native":
         if options:
             raise ValueError(f"options are for backend='gymnasium'; given are {', '.join(options)}")
@@ -224,7 +224,7 @@ def environment_seeds(seed: int, num_envs: int) -> NDArray[Any]:
 
 
 @cache
-def native_ids() -> frozenset[str]:
+def envpool_ids() -> frozenset[str]:
     """Environments that EnvPool has; none if it is not installed."""
     if importlib.util.find_spec("envpool") is None:
         return frozenset()
