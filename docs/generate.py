@@ -40,9 +40,9 @@ PICTURES = (
     ("shepherd-latents", "quick-text", 0),
     ("fetch-generalization", "paper-text", 1),
     ("fetch-latents", "paper-text", 0),
-    ("minigrid-doorkey", "quick-1500000-frames-tuned", 0),
-    ("minigrid-red-blue-doors", "quick-1500000-frames-tuned", 0),
-    ("minigrid-zero-shot-doorkey", "quick-1500000-frames-tuned", 0),
+    ("minigrid-doorkey", "paper-text", 0),
+    ("minigrid-red-blue-doors", "paper-text", 0),
+    ("minigrid-zero-shot-doorkey", "paper-text", 0),
 )
 """Experiment, profile with preset, and number of the view of each figure that README and guides show."""
 HEADLINE = "memory-length.png"

@@ -144,7 +144,7 @@ def rl_eval(
         interval = format_interval(outcome["confidence"])
         success = f"{outcome['success']:.0%} of {episodes} episodes {outcome['meaning']} ({interval})"
     console.print(
-        f"{outcome['environment']}, {outcome['memory']}: {success}; mean return {outcome['return']:.3g}, "
+        f"{outcome['environment']}, {outcome['memory']}: {success}; mean return {outcome['return']:.4g}, "
         f"mean length {outcome['length']:.0f}"
     )
     if render is not None:
