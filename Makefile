@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# most of the 27,000 files that --no-compile leaves alone are never imported
+# most of the 27,000 files that --no-compile leaves alone are never imported; those that are must be kept compiled, or every
+# process compiles PyTorch once more, two seconds each: containers often forbid it
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 # what an install compiles or reads; Python files are used in place
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
