@@ -133,6 +133,11 @@ def mark_line(line: Line, lines: Sequence[Line], points: int) -> dict[str, Any]:
     return {"marker": MARKERS.get(line.name, MARKERS[line.cell]), "markersize": 3.6, "markevery": (first, every)}
 
 
+def put_legend_below(figure: Figure) -> None:
+    """Name the networks under the axes: where every seed has a curve, none is free of them inside."""
+    figure.legend(loc="outside lower center", ncols=2, fontsize=6.5)
+
+
 @styled
 def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log: bool = True) -> Figure:
     """Mean over seeds with a shaded standard deviation, over epochs; of agents with every seed, over frames."""
@@ -161,7 +166,10 @@ def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log:
             axes.fill_between(epochs, low, mean + deviation, color=color, alpha=0.18, linewidth=0)
     if axes.has_data():
         axes.set_yscale("log" if log else "linear")
-        axes.legend(fontsize=7.5)
+        if agents:
+            put_legend_below(figure)
+        else:
+            axes.legend(fontsize=7.5)
         leave_out_start(axes)
     if shown.measure == "success":
         axes.set_ylim(-0.03, 1.03)
@@ -258,7 +266,7 @@ def planning(lines: Sequence[Line], *, title: str) -> Figure:
         for outcome in outcomes if len(outcomes) > 1 else ():
             axes.plot(outcome["epochs"], outcome["success"], color=color, linewidth=0.5, alpha=0.6, marker=".", ms=3)
     if axes.has_data():
-        figure.legend(loc="outside lower center", ncols=2, fontsize=6.5)  # curves leave no room inside
+        put_legend_below(figure)
     axes.set(title=title, xlabel="epoch", ylabel="success rate", ylim=(-0.03, 1.03))
     return figure
 
