@@ -242,6 +242,21 @@ def test_a_dry_run_says_what_it_would_cost_and_runs_nothing(tmp_path, capsys):
     assert "What would be run" in shown and "core hours in all" in shown and not (tmp_path / "runs").exists()
 
 
+def test_a_dry_run_of_one_experiment_names_the_runs_that_are_left(tmp_path, capsys):
+    words = ["run", "rrc/planning", "--profile", "smoke", "--seeds", "0-1", "--cells", "gru", "--out", str(tmp_path)]
+    main([*words, "--dry-run", "--json", str(tmp_path / "before.json")])
+    assert not (tmp_path / "rrc").exists()
+    main([word.replace("0-1", "1") for word in words])
+    main([*words, "--dry-run", "--json", str(tmp_path / "after.json")])
+    ((before,), (after,)) = (
+        json.loads((tmp_path / f"{time}.json").read_text())["costs"] for time in ("before", "after")
+    )
+    first, second = before["left"]
+    assert (before["runs"], before["finished"], after["runs"], after["finished"]) == (2, 0, 2, 1)
+    assert after["left"] == [first] and (tmp_path / second / "record.json").exists()
+    assert after["core_seconds"] == after["longest_seconds"] == before["core_seconds"] / 2
+
+
 def test_the_papers_seeds_are_each_experiments_own_and_cost_what_the_guide_says(tmp_path, capsys):
     words = ["reproduce", "--all", "--profile", "paper", "--seeds", "paper", "--dry-run", "--out", str(tmp_path / "r")]
     main(words)

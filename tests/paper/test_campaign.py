@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from gatel0rd.paper.plan import experiments, find, plan, plan_run
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.records import Record, load_records
 from gatel0rd.paper.run import Run, Scale
+from gatel0rd.training import TrainingLoop
 from gatel0rd.worlds.claims import Claim
 from gatel0rd.worlds.experiments import Question
 from gatel0rd.worlds.metrics import PlanningSuccess
@@ -31,8 +33,6 @@ LINES = [
     if line.strip() and not line.startswith("#")
 ]
 """Group, hours, words for `gatel0rd run`, purpose."""
-ALONE = ("--cells none", "--seeds 0")
-"""What decides nothing by itself: the row without memory, and a single seed at full length for comparison."""
 
 
 def plan_line(words: str) -> tuple[Question, list[Run]]:
@@ -110,7 +110,9 @@ def deciding():
 @pytest.mark.parametrize("words", [words for _, _, words, _ in LINES])
 def test_every_line_is_a_command_that_helps_to_decide_a_claim(words, deciding):
     _, runs = plan_line(words)
-    assert {run.group for run in runs} & deciding or words.endswith(ALONE)
+    # what decides nothing by itself: the row without memory, and a single seed at full length for comparison
+    alone = len({run.seed for run in runs}) == 1 and all((run.share or 0) >= 1 for run in runs)
+    assert {run.group for run in runs} & deciding or alone or words.endswith("--cells none")
 
 
 def test_the_groups_a_to_f_give_most_claims_enough_seeds():
@@ -129,8 +131,13 @@ def test_the_groups_a_to_f_give_most_claims_enough_seeds():
         assert counts[key] >= FEWEST_SEEDS
 
 
+def load_campaign() -> dict[str, Any]:
+    """The functions of the script."""
+    return runpy.run_path(str(ROOT / "scripts" / "campaign"))
+
+
 def test_another_machine_continues_with_the_committed_records(tmp_path):
-    bring = runpy.run_path(str(ROOT / "scripts" / "campaign"))["bring_records"]
+    bring = load_campaign()["bring_records"]
     results, runs = tmp_path / "results", tmp_path / "runs"
     for world, name in (("rrc", "gru-seed0-0123456789"), ("billiard", "lstm-seed1-abcdef0123")):
         (results / world / name).mkdir(parents=True)
@@ -141,6 +148,51 @@ def test_another_machine_continues_with_the_committed_records(tmp_path):
     assert bring(results, runs) == 1 and bring(results, runs) == 0
     assert own.read_text() == "of this machine"
     assert (runs / "billiard" / "lstm-seed1-abcdef0123" / "record.json").read_text() == "lstm-seed1-abcdef0123"
+
+
+@pytest.mark.parametrize("interrupted", ["progressed", "planned"])
+def test_another_machine_resumes_kept_runs(interrupted, tmp_path, monkeypatch, capsys):
+    campaign = load_campaign()
+    (run,) = plan(find("rrc/planning"), profile="smoke", seeds=[0], cells=["gru"])
+    works = {name: Work(out=tmp_path / name, planning=PROFILES["smoke"], resume=True) for name in ("whole", "a", "b")}
+    works["whole"].do(run, lambda topic, content: None)
+
+    def interrupt(topic: str, content: tuple[Any, ...]) -> None:
+        if topic == interrupted and (topic == "planned" or content[0]["epoch"] == 3):
+            raise KeyboardInterrupt
+
+    open_directory = TrainingLoop.open_directory
+    always = lambda *args, **named: open_directory(*args, **named | {"checkpoint_seconds": 0.0})  # noqa: E731
+    monkeypatch.setattr(TrainingLoop, "open_directory", always)
+    with pytest.raises(KeyboardInterrupt):
+        works["a"].do(run, interrupt)
+    assert (works["a"].out / run.directory_name / "record.json").exists() == (interrupted == "planned")
+
+    scope = campaign["keep"].__globals__
+    scope["read_list"] = lambda: [{"words": "begun"}, {"words": "not begun"}]
+    scope["runs_left"] = lambda words, runs: [run.directory_name] * (works["a"].remaining_seconds(run) > 0)
+    (works["a"].out / "campaign.json").write_text('{"begun": {"state": "running"}}')
+    kept = tmp_path / "kept"
+    archive = kept / f"{run.directory_name}.tar.xz"
+    campaign["keep"](works["a"].out, kept)
+    assert archive.exists() and "1 unfinished run is kept" in capsys.readouterr().out
+    assert campaign["bring_unfinished"](kept, works["b"].out) == 1
+    assert campaign["bring_unfinished"](kept, works["b"].out) == 0  # what is there already is left alone
+
+    resumed_at: list[Any] = []
+    for name in ("b", "a"):
+        works[name].do(
+            run, lambda topic, content: resumed_at.append(content[0].get("epoch") if topic == "progressed" else None)
+        )
+    assert resumed_at[0] == (3 if interrupted == "progressed" else None)
+    records = [read_json(work.out / run.directory_name / "record.json") for work in works.values()]
+    for record in records:
+        for content in (record, record["planning"]):
+            for name in ("wall_seconds", "seconds", "sha256"):
+                content.pop(name, None)
+    assert records[0] == records[1] == records[2]
+    campaign["keep"](works["a"].out, kept)
+    assert not archive.exists() and "0 unfinished runs are kept" in capsys.readouterr().out
 
 
 def test_a_run_whose_models_are_gone_is_trained_again_to_plan_with_them(tmp_path):

@@ -79,11 +79,13 @@ def run(
     ] = None,
     out: OutDirectory = Path("runs"),
     resume: Annotated[bool, arg(help="Resume runs that were interrupted.")] = False,
+    dry_run: Annotated[bool, arg(help="Only say what would be run and what it would cost.")] = False,
 ) -> dict[str, Any]:
     """Run an experiment; `gatel0rd report` shows the results.
 
     Finished runs are kept and never repeated.
     """
+    from gatel0rd.paper.catalogue import costs
     from gatel0rd.paper.executors.config import ExecutorConfig
     from gatel0rd.paper.plan import find, plan
 
@@ -97,6 +99,9 @@ def run(
         epochs=epochs,
         frames=frames,
     )
+    if dry_run:
+        planned = frozenset(entry.directory_name for entry in runs if experiment.plans)
+        return show_costs(costs(runs, profile=profile, planned=planned, out=out))
     executor = ExecutorConfig(workers=workers)
     failed = execute_runs(runs, out, executor=executor, resume=resume, planning=profile if experiment.plans else None)
     outcome = describe_outcome(runs, out, failed)
@@ -152,9 +157,7 @@ def reproduce(
     chosen = paper_experiments() if all else [find(id) for id in ids if id not in ILLUSTRATIONS]
     runs, planned = plan_together(chosen, profile=profile, seeds=parse_seeds(seeds), preset=preset)
     if dry_run:
-        expected = costs(runs, profile=profile, planned=planned, out=out)
-        show_costs(expected)
-        return {"costs": expected}
+        return show_costs(costs(runs, profile=profile, planned=planned, out=out))
     where = ExecutorConfig(kind=executor, workers=workers, address=address, slurm=parse_options(slurm))
     failed = execute_runs(runs, out, executor=where, resume=True, planning=profile, planned=planned) if runs else 0
     path = make_report([out], out, [entry.id for entry in chosen], illustrated=drawn, only_drawn=True)
@@ -271,8 +274,8 @@ def describe_outcome(runs: Sequence[Any], out: Path, failed: int) -> dict[str, A
     return {"runs": len(runs), "failed": failed, "directories": [str(out / entry.directory_name) for entry in runs]}
 
 
-def show_costs(rows: Sequence[dict[str, Any]]) -> None:
-    """What a plan would take, world by world."""
+def show_costs(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Show what a plan would take, world by world; returns the same for ``--json``."""
     table = Table(
         Column("world"),
         *(Column(name, justify="right") for name in ("runs", "finished", "core time left", "longest run")),
@@ -287,3 +290,4 @@ def show_costs(rows: Sequence[dict[str, Any]]) -> None:
     least = max((row["longest_seconds"] for row in rows), default=0.0)
     waits = ", ".join(f"{format_duration(max(total / cores, least))} on {cores} cores" for cores in (2, 16, 128))
     console.print(f"{format_core_time(total)} in all: about {waits}, from measured times on one AMD EPYC core")
+    return {"costs": list(rows)}

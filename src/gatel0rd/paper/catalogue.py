@@ -48,14 +48,16 @@ def costs(
     work = Work(out=out, planning=PROFILES[profile], planned=planned)
     rows = []
     for world in dict.fromkeys(run.scenario for run in runs):
-        seconds = [work.remaining_seconds(run) for run in runs if run.scenario == world]
+        seconds = {run.directory_name: work.remaining_seconds(run) for run in runs if run.scenario == world}
+        left = [name for name in seconds if seconds[name] > 0]
         rows.append(
             {
                 "world": world,
                 "runs": len(seconds),
-                "finished": seconds.count(0.0),
-                "core_seconds": sum(seconds),
-                "longest_seconds": max(seconds),
+                "finished": len(seconds) - len(left),
+                "left": left,
+                "core_seconds": sum(seconds.values()),
+                "longest_seconds": max(seconds.values()),
             }
         )
     return rows
