@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from gatel0rd.engine.in_graph import decide_once
 from gatel0rd.lazy import load_lazily
 
 ROOMS = [
@@ -70,3 +72,24 @@ def test_torch_is_not_imported_before_it_is_needed(statement):
     code = f"{statement}\nimport sys\nsys.exit('torch' in sys.modules)"
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
+
+
+def test_torch_compile_is_not_imported_before_it_is_needed():
+    """It doubles the time that the layer takes to import."""
+    code = (
+        "import sys, torch\nfrom gatel0rd import GateL0RD\nimport gatel0rd.training\ngatel0rd.training.Trainer\n"
+        "output, _ = GateL0RD(3, 2)(torch.ones(7, 5, 3))\noutput.sum().backward()\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_what_is_decided_once_has_torchs_mark_of_that():
+    def ours() -> int:
+        return 2
+
+    def torchs() -> int:
+        return 2
+
+    assert vars(decide_once(ours)) == vars(torch.compiler.assume_constant_result(torchs)) != {}

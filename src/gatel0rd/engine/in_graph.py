@@ -31,8 +31,13 @@ def leave_old_graphs(function: Function) -> Function:
 
 
 def decide_once(function: Function) -> Function:
-    """Call a function while a graph is made, and take what it returns as a constant of the graph."""
-    return cast(Function, torch.compiler.assume_constant_result(function))
+    """Call a function while a graph is made, and take what it returns as a constant of the graph.
+
+    The mark of ``torch.compiler.assume_constant_result``, which would import all of torch.compile to set it: a second
+    or more for every process that imports the layer.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 @decide_once
