@@ -35,8 +35,8 @@ def warnings_are_new():
 
 
 def pytest_collection_modifyitems(items):
-    """Tests that wait for other processes come first, so that no worker waits alone at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
+    """Tests that wait for other processes come first, then other long ones, so that no worker works alone at the end."""
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("cluster", "slow")])
 
 
 def pytest_terminal_summary(terminalreporter):
