@@ -35,7 +35,7 @@ def warnings_are_new():
 
 
 def pytest_collection_modifyitems(items):
-    """Tests that wait for other processes come first, then other long ones, so that no worker works alone at the end."""
+    """Tests that wait for other processes come first, then other long ones, so that no worker is alone at the end."""
     items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("cluster", "slow")])
 
 
