@@ -9,12 +9,12 @@ PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 # what an install compiles or reads; Python files are used in place
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
 # two processes of one thread each: more threads than cores only wait for each other
-check test core: export OMP_NUM_THREADS = 1
+check test suite core: export OMP_NUM_THREADS = 1
 PYTEST := -m pytest --numprocesses $(or $(JOBS),2) --dist worksteal
 COVERAGE := build/coverage.json
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo lint check test coverage core package bench kernels sanitize fuzz soak public docs clean
+.PHONY: setup demo lint check test suite coverage core package bench kernels sanitize fuzz soak public docs clean
 
 # torch comes first and pinned: any other request for it would download gigabytes of CUDA
 $(VENV)/.torch: constraints.txt
@@ -55,8 +55,11 @@ lint: $(VENV)/.dev
 check: lint
 	$(BIN)/python $(PYTEST) -m "not slow and not browser and not cluster"
 
-# everything
-test: lint
+# everything; the linters work beside the tests
+test: $(VENV)/.dev
+	+$(MAKE) --no-print-directory --jobs=2 lint suite
+
+suite: $(VENV)/.dev
 	$(BIN)/python $(PYTEST)
 
 # which lines the tests reach. SlipCover takes 7 % more time on Python 3.11, where coverage.py takes 40 % more; torch.compile

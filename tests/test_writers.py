@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import resource
 import subprocess
+import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
@@ -29,13 +30,15 @@ SOURCE = Path(gatel0rd.__file__).parent
 
 @contextmanager
 def limited_files(where):
-    """No file may have more than 100 bytes."""
+    """No file may have more than 100 bytes. Python would cut off the modules that it compiles, so it keeps none."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    keeps_no_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = keeps_no_bytecode
 
 
 @contextmanager
