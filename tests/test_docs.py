@@ -160,7 +160,10 @@ def test_the_paper_map_names_what_exists():
 @pytest.mark.slow
 def test_the_committed_records_make_a_report(tmp_path):
     shown = ("rrc/planning", "shepherd/planning", "billiard/gating", "fetch/gating")  # make docs shows all
-    page = make_report([ROOT / "results"], tmp_path, shown).read_text()
+    page = make_report([ROOT / "results"], tmp_path, shown, light=tmp_path / "light.html").read_text()
+    light = (tmp_path / "light.html").read_text()  # the same page with pictures that are smaller
+    without_pictures = [re.sub(r'src="data:image/[^"]*"', "", text) for text in (page, light)]
+    assert without_pictures[0] == without_pictures[1] and len(light) < len(page) / 3
     for record in load_records([ROOT / "results"]):
         run = parse_run(record.content, record.path, KINDS[record.kind])
         assert record.path.parent.name == run.directory_name.partition("/")[2] and record.group == run.group

@@ -94,17 +94,15 @@ def _write_figure(figure: Figure, path: Path, **options: Any) -> None:
     write_atomically(path, content.getvalue())
 
 
-def shrink(path: Path, width: int = 800, colors: int = 48) -> Path:
-    """A small PNG next to a figure that was saved."""
+def shrink(path: Path, width: int = 800, quality: int = 40) -> Path:
+    """A small WebP next to a figure that was saved."""
     from PIL import Image
 
-    small = path.with_name(f"{path.stem}-small.png")
+    small = path.with_name(f"{path.stem}-small.webp")
     image = Image.open(path.with_suffix(".png")).convert("RGB")
-    size = (min(width, image.width), round(image.height * min(width, image.width) / image.width))
+    image.thumbnail((width, image.height), Image.Resampling.LANCZOS)
     content = io.BytesIO()
-    image.resize(size, Image.Resampling.LANCZOS).quantize(colors, method=Image.Quantize.MEDIANCUT).save(
-        content, "PNG", optimize=True
-    )
+    image.save(content, "WEBP", quality=quality, method=6)
     write_atomically(small, content.getvalue())
     return small
 

@@ -209,5 +209,5 @@ def _block(block: Block) -> str:
 
 
 def _data_uri(path: Path) -> str:
-    kind = {".svg": "image/svg+xml", ".png": "image/png"}[path.suffix]
+    kind = {".svg": "image/svg+xml", ".png": "image/png", ".webp": "image/webp"}[path.suffix]
     return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
