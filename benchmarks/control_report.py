@@ -113,4 +113,4 @@ def plot_returns(outcomes: Sequence[Outcome], path: Path) -> None:
     figure.legend([lines[title] for title in ordered], ordered, loc="outside lower center", ncols=4, fontsize=8)
     save_as(figure, path)
     if path.suffix == ".png":
-        shrink(path, width=1200, colors=256).replace(path)
+        shrink(path, path, width=1200)

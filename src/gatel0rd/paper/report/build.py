@@ -174,12 +174,14 @@ def save_picture(figure: Figure, stem: Path, caption: str, suffix: str = ".svg")
 
 
 def with_small_pictures(part: ReportSection) -> ReportSection:
-    """The same with pictures of few pixels and colours."""
+    """The same with pictures of few pixels and bytes."""
 
     def lighter(entry: Block) -> Block:
         if entry.picture is None:
             return entry
-        return replace(entry, picture=replace(entry.picture, path=figures.shrink(entry.picture.path)))
+        path = entry.picture.path
+        small = figures.shrink(path, path.with_name(f"{path.stem}-small.webp"))
+        return replace(entry, picture=replace(entry.picture, path=small))
 
     return replace(part, blocks=[lighter(entry) for entry in part.blocks])
 

@@ -94,15 +94,17 @@ def _write_figure(figure: Figure, path: Path, **options: Any) -> None:
     write_atomically(path, content.getvalue())
 
 
-def shrink(path: Path, width: int = 800, quality: int = 40) -> Path:
-    """A small WebP next to a figure that was saved."""
+def shrink(path: Path, small: Path, width: int = 800) -> Path:
+    """Write a figure that was saved once more, with fewer bytes, as PNG or WebP by the ending of ``small``."""
     from PIL import Image
 
-    small = path.with_name(f"{path.stem}-small.webp")
     image = Image.open(path.with_suffix(".png")).convert("RGB")
     image.thumbnail((width, image.height), Image.Resampling.LANCZOS)
     content = io.BytesIO()
-    image.save(content, "WEBP", quality=quality, method=6)
+    if small.suffix == ".png":
+        image.quantize(256, method=Image.Quantize.MEDIANCUT).save(content, "PNG", optimize=True)
+    else:
+        image.save(content, "WEBP", quality=40, method=6)
     write_atomically(small, content.getvalue())
     return small
 
