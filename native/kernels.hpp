@@ -452,7 +452,10 @@ GATEL0RD_INLINE void four_totals(const V<float>* v, float* totals) {
 #endif
 }
 
-constexpr int outputs_at_once = 4, inputs_at_once = 3, steps_at_once = 8, tile_outputs = 32, tile_inputs = 30;
+// A tile's sums stay in registers: 24 of 32, or 12 of 16
+constexpr int outputs_at_once = GATEL0RD_VECTOR_BYTES == 64 ? 6 : 4, inputs_at_once = GATEL0RD_VECTOR_BYTES == 64 ? 4 : 3;
+constexpr int whole_tiles(int count, int tile) { return count / tile * tile; }
+constexpr int steps_at_once = 8, tile_outputs = whole_tiles(32, outputs_at_once), tile_inputs = whole_tiles(32, inputs_at_once);
 
 // sums[a][b] += sum over some steps and all lanes of d[t][a] * x[t][b]
 template <class Real, int na, int nb>
