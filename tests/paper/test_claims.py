@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gatel0rd.paper.bootstrap import interval, resampled
-from gatel0rd.paper.claims import judge
+from gatel0rd.paper.bootstrap import interval, resampled, student_interval, student_quantile
+from gatel0rd.paper.claims import Finding, judge
 from gatel0rd.paper.records import Line, Record
 from gatel0rd.paper.report.front import describe_world, shorten_artefacts, verdict_table
-from gatel0rd.paper.report.judge import Judged, count_verdicts
+from gatel0rd.paper.report.judge import Judged, count_verdicts, count_words, prefer
 from gatel0rd.paper.report.page import page
 from gatel0rd.worlds.claims import (
     Claim,
@@ -18,6 +18,7 @@ from gatel0rd.worlds.claims import (
     Times,
     best_rate,
     changes_dimensions,
+    clearly_lowest,
     loss_rises_and_falls,
     lowest,
     similar,
@@ -111,6 +112,27 @@ def test_records_without_a_measure_are_no_missing_networks():
     assert judge(claim, finder(more), paper_seeds=20).verdict == "does not hold"
 
 
+def test_runs_without_a_number_are_left_out_and_named():
+    claim = Claim(words="w.", tests=(Less(Of("a", CurveAt(TEST_ERROR.curve, 0.5)), Times(0.5, Of("a", TEST_ERROR))),))
+    runs = [
+        record(seed, end, curves={"epoch": [0, 5, 10], "test.error": [9.0, middle, end]})
+        for seed, (middle, end) in enumerate(((0.1, 1.0), (5.0, None), (1.0, 10.0), (10.0, 100.0)))
+    ]
+    found = judge(claim, finder(Line("a", "A", "a", runs)), paper_seeds=20)
+    # pairs of other seeds would give a difference below zero now and then
+    assert (found.verdict, found.seeds) == ("holds", 3)
+    assert found.evidence.count("(not measured in 1 older run)") == 2  # the other's run does not count, either
+
+
+def test_gates_that_never_opened_were_never_right():
+    events = {"grasp": {"count": 2, "3": {"precision": None, "recall": 0.0, "precision_by_chance": None}}}
+    shut = record(0, 1, measures={"gating": {"free-running": {"events": events}}})
+    assert [EventMatch("grasp", name, 3).read(shut) for name in ("precision", "recall")] == [0.0, 0.0]
+    assert EventMatch("grasp", "precision_by_chance", 3).read(shut) is None
+    assert EventMatch("grasp", "precision", 1).read(shut) is None  # not measured with this tolerance
+    assert EventMatch("grasp", "precision", 3).read(record(0, 1)) is None
+
+
 def test_what_is_tested_is_said_in_words():
     tests = (
         *lowest("a", ("b",), TEST_ERROR),
@@ -120,6 +142,13 @@ def test_what_is_tested_is_said_in_words():
     )
     found = judge(Claim(words="w.", tests=tests), finder(line("a", 1)), paper_seeds=2)
     assert found.tested == "test error: A < b, A < 0.5 × b of w/other; hits: 0.8 < A, A < b + 0.05"
+
+
+def test_only_means_that_no_other_is_similar():
+    lines = finder(line("a", 1, 1, 1), line("b", 1.4, 1.4, 1.4), line("c", 1.6, 1.6, 1.6))
+    assert judge(Claim(words="w.", tests=clearly_lowest("a", ("a", "c"), TEST_ERROR)), lines, paper_seeds=20).decided
+    found = judge(Claim(words="w.", tests=clearly_lowest("a", ("b", "c"), TEST_ERROR)), lines, paper_seeds=20)
+    assert (found.verdict, found.tested) == ("does not hold", "test error: 1.5 × A < B, 1.5 × A < C")
 
 
 def test_one_inequality_that_fails_decides():
@@ -161,6 +190,33 @@ def test_numbers_of_the_same_runs_are_resampled_together():
     )
     claim = Claim(words="w.", tests=(Less(Of("a", CurveAt(TEST_ERROR.curve, 0.5)), Of("a", TEST_ERROR)),))
     assert judge(claim, finder(rises), paper_seeds=20).verdict == "holds"
+
+
+def test_a_value_around_a_moment_is_a_mean():
+    curves = {"epoch": list(range(0, 101, 5)), "test.error": [float(epoch) ** 2 for epoch in range(0, 101, 5)]}
+    run = record(0, 10_000.0, epochs=100, curves=curves)
+    moments = {
+        CurveAt(TEST_ERROR.curve, 0.25): 625.0,
+        CurveAt(TEST_ERROR.curve, 0.25, around=0.05): (400 + 625 + 900) / 3,
+        CurveAt(TEST_ERROR.curve, 1.0, around=0.05): (9025 + 10_000) / 2,
+        CurveAt(TEST_ERROR.curve, 0.23, around=0.01): 625.0,  # nothing is nearer
+    }
+    assert {moment: moment.read(run) for moment in moments} == pytest.approx(moments)
+    words = "test error after 25% of training (mean over 5% before and after)"
+    assert CurveAt(TEST_ERROR.curve, 0.25, around=0.05).words == words
+
+
+def test_the_peak_of_the_loss_is_that_before_the_sampling_probability_stops_falling():
+    curves = {
+        "epoch": [0, 2, 4, 6, 8, 10],
+        "train.loss": [None, 5.0, 3.0, 4.0, 9.0, 3.5],
+        "train.sampling_probability": [None, 0.9, 0.6, 0.1, 0.1, 0.1],
+    }
+    run = record(0, 0.3, curves=curves)
+    assert [LossStretch(name).read(run) for name in ("dip", "peak", "end")] == [3.0, 4.0, 3.5]
+    long = {"epoch": [*range(30)], "train.loss": [1.0] * 27 + [2.0, 9.0, 3.0]}
+    long["train.sampling_probability"] = [1.0] * 10 + [0.0] * 20
+    assert LossStretch("end").read(record(0, 0.3, curves=long)) == 3.0  # the median of three
 
 
 def test_what_can_be_read_off_a_record():
@@ -229,6 +285,48 @@ def test_the_bootstrap_is_repeatable_and_covers():
         low, high = interval(generator.normal(size=20))
         inside += low < 0 < high
     assert 0.87 < inside / 200 < 0.98
+
+
+def test_student_intervals_are_those_of_tables():
+    tabled = {1: 12.706, 2: 4.303, 4: 2.776, 10: 2.228, 30: 2.042}
+    assert {freedom: student_quantile(freedom) for freedom in tabled} == pytest.approx(tabled, abs=2e-3)
+    # one sample, by hand: 2 ± 4.303 * 1 / sqrt(3)
+    assert student_interval([np.array([1.0, 2.0, 3.0])]) == pytest.approx((2 - 2.4843, 2 + 2.4843), abs=1e-3)
+    # Welch: variances of the means 1/3 and 8/2, so (13/3)^2 / ((1/3)^2 / 2 + 4^2) degrees of freedom
+    first, second = np.array([1.0, 2.0, 3.0]), np.array([8.0, 12.0])
+    low, high = student_interval([-first, second])
+    assert (low + high) / 2 == 8.0
+    assert (high - low) / 2 == pytest.approx(student_quantile(338 / 289) * np.sqrt(13 / 3))
+    assert student_interval([np.array([2.0, 2.0]), np.array([1.0, 1.0, 1.0])]) == (3.0, 3.0)
+
+
+def test_verdicts_that_students_t_does_not_confirm_are_marked():
+    claim = Claim(words="w.", tests=lowest("a", ("b",), TEST_ERROR))
+    clear = judge(claim, finder(line("a", 1, 1.1, 0.9), line("b", 2, 2.1, 1.9)), paper_seeds=20)
+    narrow = judge(claim, finder(line("a", 1, 2, 3), line("b", 3.1, 5, 8)), paper_seeds=20)
+    assert [(found.verdict, found.marked) for found in (clear, narrow)] == [("holds", "holds"), ("holds", "holds†")]
+    undecided = judge(claim, finder(line("a", 1, 2, 3), line("b", 2, 3, 1.5)), paper_seeds=20)
+    assert undecided.marked == "not enough seeds"
+    single = judge(claim, finder(line("a", 1), line("b", 2)), paper_seeds=1)  # as in the paper, but no t of one run
+    assert single.marked == "holds†"
+    rows = [Judged("W", "w/one", "Fig. 1", "w.", found, "3") for found in (clear, narrow, undecided)]
+    assert count_words(rows).endswith("2 hold (1 of them by the bootstrap alone), 0 do not hold, 1 lacks seeds.")
+    assert [row[2] for row in verdict_table(rows).rows] == ["**holds**", "**holds†**", "**not enough seeds**"]
+
+
+def test_the_largest_scale_with_enough_seeds_counts_whatever_it_says():
+    def at(size: str, verdict, seeds: int) -> Judged:
+        return Judged("W", "w/one", "Fig. 1", "w.", Finding(verdict, "", seeds), "", size=size)
+
+    undecided, decided = at("25 %", "not enough seeds", 3), at("10 %", "holds", 5)
+    single, missing = at("100 %", "not enough seeds", 1), at("50 %", "networks missing", 0)
+    idle, nothing = at("40 %", "not enough training", 3), at("–", "not run", 0)
+    assert prefer([single, missing, idle, undecided, decided], 20).size == "25 %"
+    assert prefer([single, missing, decided], 20).size == "10 %"
+    assert prefer([single, missing], 20).size == "100 %"
+    assert prefer([idle, nothing], 20).size == "40 %"
+    assert prefer([single, decided], 1).size == "100 %"  # the paper had no more seeds
+    assert prefer([missing, nothing], 20).size == "50 %"
 
 
 def test_artefacts_are_shortened():

@@ -25,6 +25,7 @@ from gatel0rd.paper.plan import find, plan
 from gatel0rd.paper.records import load_records
 from gatel0rd.paper.run import SCHEMA
 from gatel0rd.paper.world_model_run import WorldModelRun
+from gatel0rd.planning import ICEMConfig
 
 OLD = Path(__file__).parent / "old_records"
 """Two records as the first version wrote them, in directories as it named them, cut down to a few numbers."""
@@ -35,6 +36,7 @@ RUNS = {
     )[0],
 }
 """The same runs, as this version plans them."""
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture
@@ -282,3 +284,17 @@ def test_fields_do_not_change_without_a_new_schema():
     """If this fails, raise SCHEMA, say in gatel0rd.paper.schema how older records follow, and update the number."""
     fingerprint = content_hash({kind.kind: sorted(names_of(kind)) for kind in (WorldModelRun, AgentRun)})
     assert (SCHEMA, fingerprint) == (3, "c182708df7")
+
+
+def test_the_planner_of_an_old_record_gets_its_new_name(old):
+    (path,) = old.glob("rrc/*/record.json")
+    planning = {"planner": {"horizon": 50, "initial_deviation": 0.25}, "epochs": [10], "success": [0.5]}
+    content = read_json(path) | {"schema": 2, "kind": "world model", "planning": planning}
+    upgraded = schema.STEPS[2](json.loads(json.dumps(content)))
+    assert upgraded == content | {"planning": planning | {"planner": {"horizon": 50, "initial_std": 0.25}}}
+    del content["planning"]
+    assert schema.STEPS[2](dict(content)) == content
+    settings = to_json(ICEMConfig())
+    committed = [read_json(path) for path in RESULTS.glob("*/*/record.json")]
+    planners = [record["planning"]["planner"] for record in committed if "planning" in record]
+    assert len(planners) > 30 and all(settings.keys() <= planner.keys() for planner in planners)

@@ -118,8 +118,12 @@ class Line:
 
     def read(self, metric: Metric) -> list[float]:
         """The metric of every run that has it, ordered by seed."""
+        return [value for record in self.complete([metric]) if (value := metric.read(record)) is not None]
+
+    def complete(self, metrics: Sequence[Metric]) -> list[Record]:
+        """The runs that have all of these metrics, ordered by seed."""
         records = sorted(self.records, key=lambda record: record.seed)
-        return [value for record in records if (value := metric.read(record)) is not None]
+        return [record for record in records if all(metric.read(record) is not None for metric in metrics)]
 
     def summary(self, metric: Metric) -> Summary | None:
         """The metric over seeds."""

@@ -129,8 +129,9 @@ def _from_1(content: Content) -> Content:
 
 def _from_2(content: Content) -> Content:
     """Schema 2 had another name for the planner's first standard deviation."""
-    if "planning" in content:
-        content["planning"] = _with_names(content["planning"], {"initial_deviation": "initial_std"})
+    planning = content.get("planning", {})
+    if "planner" in planning:
+        planning["planner"] = _with_names(planning["planner"], {"initial_deviation": "initial_std"})
     return content
 
 

@@ -76,6 +76,11 @@ def lowest(variant: str, others: Sequence[str], metric: Metric, *, experiment: s
     return tuple(Less(Of(variant, metric), Of(other, metric, experiment)) for other in others if other != variant)
 
 
+def clearly_lowest(variant: str, others: Sequence[str], metric: Metric) -> tuple[Less, ...]:
+    """The variant's mean is the lowest, and none of the others is similar: for "only this one …"."""
+    return tuple(Less(Times(SIMILAR, Of(variant, metric)), Of(other, metric)) for other in others if other != variant)
+
+
 def similar(one: str, other: str, metric: Metric, factor: float, more: float = 0.0) -> tuple[Less, ...]:
     """Two means differ by less than a factor, and ``more``, which rates need that may both be 0."""
     return tuple(Less(Of(a, metric), Times(factor, Of(b, metric), more)) for a, b in ((one, other), (other, one)))
@@ -106,7 +111,7 @@ def loss_rises_and_falls(variants: Sequence[str]) -> Claim:
     """What the paper says of every loss under scheduled sampling."""
     dip, peak, end = LossStretch("dip"), LossStretch("peak"), LossStretch("end")
     return Claim(
-        words="The loss rises while the sampling probability falls, and then falls continuously.",
+        words="The loss rises while the sampling probability falls, and falls afterwards.",
         tests=tuple(
             test
             for name in variants

@@ -88,22 +88,28 @@ class FinalValue(Metric):
 
 @dataclass(frozen=True)
 class CurveAt(Metric):
-    """A value in the course of training, after a share of it."""
+    """A value in the course of training, after a share of it.
+
+    ``around``: the mean over so large a share before and after; single evaluations may be far off.
+    """
 
     curve: Curve
     share: float
+    around: float = 0.0
 
     def read(self, record: Readable) -> float | None:
         points = record.curve(self.curve)
         if points is None:
             return None
-        times, values = points
-        nearest = int(np.argmin(np.abs(np.array(times) - self.share * record.length)))
-        return float(values[nearest])
+        times, values = np.array(points[0]), np.array(points[1])
+        distances = np.abs(times - self.share * record.length)
+        within = distances <= max(self.around * record.length, distances.min())
+        return float(values[within].mean() if self.around else values[np.argmin(distances)])
 
     @property
     def words(self) -> str:
-        return f"{self.curve.words} after {self.share:.0%} of training"
+        around = f" (mean over {self.around:.0%} before and after)" if self.around else ""
+        return f"{self.curve.words} after {self.share:.0%} of training{around}"
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,10 @@ class FramesToSuccess(Metric):
 
 @dataclass(frozen=True)
 class LossStretch(Metric):
-    """The loss under scheduled sampling: its dip while inputs are mostly real, its peak after that, and its end."""
+    """The loss under scheduled sampling: its dip while most inputs are real, its peak while they get fewer, its end.
+
+    The end is the median of the last tenth, as single values may be far off.
+    """
 
     stretch: Literal["dip", "peak", "end"]
 
@@ -158,7 +167,10 @@ class LossStretch(Metric):
         values = np.array(loss[1])
         mostly_real = max(1, int((np.array(sampling[1]) > 0.5).sum()))
         dip = int(np.argmin(values[:mostly_real]))
-        return float({"dip": values[dip], "peak": values[dip:].max(), "end": values[-1]}[self.stretch])
+        fewest_real = int(np.argmin(sampling[1]))  # from here on it stays the same
+        last = values[-max(1, len(values) // 10) :]
+        stretches = {"dip": values[dip], "peak": values[dip : fewest_real + 1].max(), "end": np.median(last)}
+        return float(stretches[self.stretch])
 
     @property
     def words(self) -> str:
@@ -257,7 +269,10 @@ class EventMatch(Metric):
     inputs: Literal["free-running", "real inputs"] = "free-running"
 
     def read(self, record: Readable) -> float | None:
-        return _measured(record, "gating", self.inputs, "events", self.event, str(self.tolerance), self.measure)
+        place = ("gating", self.inputs, "events", self.event, str(self.tolerance))
+        if self.measure in ("precision", "opening_precision") and _find(record, *place, self.measure) is None:
+            return None if _find(record, *place) is None else 0.0  # no gate ever opened: nothing was right
+        return _measured(record, *place, self.measure)
 
     @property
     def words(self) -> str:
@@ -279,10 +294,16 @@ class PlanningSuccess(Metric):
 
 def _measured(record: Readable, *keys: str) -> float | None:
     """A number among the measures of a record."""
+    found = _find(record, *keys)
+    return float(found) if isinstance(found, (int, float)) else None
+
+
+def _find(record: Readable, *keys: str) -> Any:
+    """Whatever is in this place of the measures of a record; None if there is nothing."""
     place: Any = record.content.get("measures")
     for key in keys:
         place = place.get(key) if isinstance(place, dict) else None
-    return float(place) if isinstance(place, (int, float)) else None
+    return place
 
 
 def _changes(record: Readable, example: str) -> NDArray[np.bool_] | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gatel0rd.paper.bootstrap import FEWEST_SEEDS
 from gatel0rd.paper.claims import DECIDED, SINGULAR, VERDICTS, Finding, Verdict, judge
 from gatel0rd.paper.plan import find
 from gatel0rd.paper.records import Line, Record
@@ -13,15 +14,6 @@ from gatel0rd.paper.report.select import Answer, select_answers, select_lines
 from gatel0rd.worlds.claims import Of
 from gatel0rd.worlds.experiments import Question
 
-PREFERENCE: tuple[tuple[Verdict, ...], ...] = (
-    DECIDED,
-    ("not enough seeds",),
-    ("not enough training",),
-    ("not measured",),
-    ("networks missing",),
-    ("not run",),
-)
-"""A verdict that is decided is preferred to one that lacks seeds, and that to none, whatever the scale."""
 TESTED: tuple[Verdict, ...] = (*DECIDED, "not enough seeds", "not enough training")
 
 
@@ -91,17 +83,28 @@ def judge_all(chosen: Sequence[Question], records: Sequence[Record]) -> list[Jud
         for answer in sorted(answers, key=lambda answer: answer.scale.preset != "text"):
             by_preset.setdefault(answer.scale.preset, []).append(judge_answer(answer, records))
         for number, claim in enumerate(experiment.claims):
-            tested = [prefer([rows[number] for rows in scales]) for scales in by_preset.values()]
+            tested = [prefer([rows[number] for rows in scales], experiment.seeds) for scales in by_preset.values()]
             place = ", ".join(experiment.artefacts)
             missing = Finding("not run", "", 0)
             nothing = Judged(experiment.scenario.title, experiment.id, place, claim.words, missing, "–")
-            judged += [row for row in tested if row.finding.verdict in TESTED] or [prefer([*tested, nothing])]
+            judged += [row for row in tested if row.finding.verdict in TESTED] or [
+                prefer([*tested, nothing], experiment.seeds)
+            ]
     return judged
 
 
-def prefer(rows: Sequence[Judged]) -> Judged:
-    """The verdict that counts among those at several scales, the largest first."""
-    return next(row for verdicts in PREFERENCE for row in rows if row.finding.verdict in verdicts)
+def prefer(rows: Sequence[Judged], paper_seeds: int) -> Judged:
+    """The verdict that counts among those at several scales, the largest first, whatever they say.
+
+    That of the largest scale with enough seeds; a scale at which nothing was learned, only if there is no other.
+    """
+    fewest = min(FEWEST_SEEDS, paper_seeds)
+
+    def lacks(row: Judged) -> tuple[bool, bool, bool]:
+        verdict = row.finding.verdict
+        return verdict not in TESTED, row.finding.seeds < fewest, verdict == "not enough training"
+
+    return min(rows, key=lacks)
 
 
 def share_words(records: Sequence[Record]) -> str:
@@ -124,7 +127,13 @@ def count_words(judged: Sequence[Judged]) -> str:
     claims = len({(claim.id, claim.words) for claim in judged})
     what = f"{claims} claims" if claims == len(judged) else f"{len(judged)} verdicts on {claims} claims"
     counts = ", ".join(
-        f"{count} {(SINGULAR if count == 1 else VERDICTS)[verdict]}"
+        f"{count} {(SINGULAR if count == 1 else VERDICTS)[verdict]}{count_marked(judged, verdict)}"
         for verdict, count in count_verdicts(judged).items()
     )
     return f"{what}: {counts}."
+
+
+def count_marked(judged: Sequence[Judged], verdict: Verdict) -> str:
+    """How many of the claims with a verdict Student's t does not confirm, in brackets; nothing if it confirms all."""
+    count = sum(claim.finding.verdict == verdict and claim.finding.marked != verdict for claim in judged)
+    return f" ({count} of them by the bootstrap alone)" if count else ""

@@ -185,7 +185,7 @@ def _scale(section: ReportSection) -> str:
     blocks = "".join(_block(block) for block in section.blocks)
     claims = "".join(
         f'<p class="claim">The paper: {html.escape(claim.words)} '
-        f"<b>{claim.finding.verdict}{dot(claim.finding.verdict)}</b></p>"
+        f"<b>{claim.finding.marked}{dot(claim.finding.verdict)}</b></p>"
         for claim in section.claims
     )
     claims += f'<p class="claim">{html.escape(section.note)}</p>' if section.note else ""

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.nn.config import CellConfig, CellName, GateName
-from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, changes_dimensions, lowest, similar
+from gatel0rd.worlds.claims import SIMILAR, Claim, Less, Of, changes_dimensions, clearly_lowest, lowest, similar
 from gatel0rd.worlds.experiments import Experiment, Scenario, Variant, View, search_rates, tabulate_latents
 from gatel0rd.worlds.metrics import (
     TEST_ERROR,
@@ -108,7 +108,7 @@ EXPERIMENTS = (
         claims=(
             Claim(
                 words="Only GateL0RD with λ = 0.001 achieves reasonable predictions.",
-                tests=lowest("gatel0rd", ("gatel0rd-0", *BASELINES), TEST_ERROR),
+                tests=clearly_lowest("gatel0rd", ("gatel0rd-0", *BASELINES), TEST_ERROR),
             ),
             Claim(
                 words="Without the penalty it is still better than the other networks.",
@@ -235,7 +235,7 @@ EXPERIMENTS = (
                 tests=changes_dimensions("gatel0rd-0.01", "cushion contact", 2, 2),
             ),
             Claim(
-                words="GRU and LSTM change many throughout.",
+                words="GRU and LSTM change many throughout (tested to the last bit, as any dense network does).",
                 tests=tuple(
                     Less(0.9, Of(f"{name}-layers1", LatentChange("changed_share", "cushion contact")))
                     for name in ("gru", "lstm")
@@ -294,8 +294,8 @@ EXPERIMENTS = (
                 words="Without the penalty their error even rises.",
                 tests=(
                     Less(
-                        Of("gatel0rd-heaviside-0", CurveAt(TEST_ERROR.curve, 0.25)),
-                        Of("gatel0rd-heaviside-0", TEST_ERROR),
+                        Of("gatel0rd-heaviside-0", CurveAt(TEST_ERROR.curve, 0.25, around=0.05)),
+                        Of("gatel0rd-heaviside-0", CurveAt(TEST_ERROR.curve, 1.0, around=0.05)),
                     ),
                 ),
             ),
