@@ -14,6 +14,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+from gatel0rd.cli.agents import format_return
 from gatel0rd.cli.console import format_duration
 from gatel0rd.cli.extras import advise, distribution_of, find_extra
 from gatel0rd.cli.main import COMMANDS, GROUPS, main
@@ -370,3 +371,47 @@ def test_info_says_which_engine_is_active(capsys, tmp_path):
     assert "engine: native" in capsys.readouterr().out
     found = json.loads((tmp_path / "info.json").read_text())
     assert found["engine"] == "native" and found["instruction_set"] in found["available"] and found["why"]
+
+
+@pytest.mark.parametrize("words", [["control", "NeedsMore-v0"], ["rl", "train", "NeedsMore-v0"]])
+def test_what_gymnasium_says_is_missing_is_an_error_without_a_traceback(words, capsys, tmp_path, monkeypatch):
+    import gymnasium
+
+    def make(**options):
+        raise gymnasium.error.DependencyNotInstalled('Box2D is not installed; pip install "gymnasium[box2d]"')
+
+    monkeypatch.chdir(tmp_path)
+    gymnasium.register("NeedsMore-v0", entry_point=make)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+    finally:
+        del gymnasium.registry["NeedsMore-v0"]
+    assert stop.value.code == 1 and list(tmp_path.iterdir()) == []
+    assert 'pip install "gymnasium[box2d]"' in " ".join(capsys.readouterr().err.split())
+
+
+def test_actions_out_of_reach_are_refused_before_anything_is_written(capsys, tmp_path, monkeypatch):
+    import gymnasium
+
+    def make(**options):
+        far = gymnasium.spaces.Box(100, 200, (1,))
+        return gymnasium.wrappers.TransformAction(gymnasium.make("Pendulum-v1"), lambda action: action, far)
+
+    monkeypatch.chdir(tmp_path)
+    gymnasium.register("FarPendulum-v0", entry_point=make)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            main(["rl", "train", "FarPendulum-v0", "--frames", "2048"])
+    finally:
+        del gymnasium.registry["FarPendulum-v0"]
+    assert stop.value.code == 2 and list(tmp_path.iterdir()) == []
+    assert "actions of FarPendulum-v0 are 100 to 200" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.123456, "0.1235"), (-129.34, "-129.3"), (-1293.4, "-1293"), (-12934.4, "-12934"), (float("nan"), "nan")],
+)
+def test_returns_are_written_out(value, text):
+    assert format_return(value) == text

@@ -439,3 +439,52 @@ def test_the_command_learns_films_and_says_what_is_wrong(tmp_path, monkeypatch, 
         with pytest.raises(SystemExit):
             main(["control", *wrong.split(), "--out", str(tmp_path / "other")])
         assert message in " ".join(capsys.readouterr().err.split())
+
+
+class Jammed(Cart):
+    """The same with a second action that cannot be chosen, and no picture of it."""
+
+    action_space = gymnasium.spaces.Box(np.array([-1, 2], np.float32), np.array([1, 2], np.float32))
+
+    def __init__(self):
+        super().__init__()
+
+    def step(self, action):
+        assert action[1] == 2
+        return super().step(action[:1])
+
+
+class Undrawn(Cart):
+    """Takes a render_mode, and gives no picture."""
+
+    def render(self):
+        return None
+
+
+for name, kind in (("LearnedJam-v0", Jammed), ("LearnedUndrawn-v0", Undrawn)):
+    gymnasium.register(name, entry_point=kind, max_episode_steps=LIMIT)
+
+
+def test_actions_that_cannot_be_chosen_are_planned_with(tmp_path):
+    coding = ActionCoding(Jammed.action_space)
+    assert coding.transform(np.array([[0.5, 2.0]])).tolist() == [[0.5, 0.0]]
+    record = learn(make("LearnedJam-v0"), tmp_path, QUICK)
+    assert np.isfinite(record["test_return"])
+    actions = np.concatenate([episode.actions for episode in load_episodes(tmp_path)])
+    assert (actions[:, 1] == 2).all() and actions[:, 0].std() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("environment", "film", "message"),
+    [
+        ("LearnedJam-v0", "film.gif", "cannot be made with render_mode='rgb_array' (Jammed"),
+        ("LearnedUndrawn-v0", "film.gif", "gave no picture but NoneType; let its render()"),
+        ("LearnedCart-v0", "film.doc", "film.doc"),
+    ],
+)
+def test_what_stands_against_a_film_is_said_before_learning(tmp_path, capsys, environment, film, message):
+    words = ["--steps", "40", "--random-steps", "20", "--tests", "1", "--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit) as stop:
+        main(["control", environment, *words, "--film", str(tmp_path / film)])
+    assert stop.value.code == 2 and not (tmp_path / "out").exists()
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -247,3 +247,36 @@ def test_impossible_tasks_are_errors():
     task = GymnasiumTask(gymnasium.make("Pendulum-v1"), upright, horizon=5)
     with pytest.raises(ValueError, match="there are 2 episodes; a Gymnasium environment runs one at a time"):
         task.reset(np.random.default_rng(0).spawn(2))
+
+
+class Reusing(gymnasium.Env):
+    """Adds up the actions, of which the second is always 3, in the one array that it ever returns."""
+
+    observation_space = gymnasium.spaces.Box(-99, 99, (2,), np.float64)
+    action_space = gymnasium.spaces.Box(np.array([-1, 3], np.float32), np.array([1, 3], np.float32))
+
+    def __init__(self):
+        self.seen = np.zeros(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.seen[:] = 0
+        return self.seen, {}
+
+    def step(self, action):
+        self.seen += action
+        return self.seen, float(self.seen[0]), False, False, {}
+
+
+@pytest.mark.filterwarnings("ignore:.*maximum and minimum values are equal")
+def test_environments_may_write_into_what_they_returned():
+    env = gymnasium.wrappers.TimeLimit(Reusing(), 6)
+    task = GymnasiumTask(env, lambda observations, actions: -observations[..., 0].sum(axis=-1), horizon=4)
+    task.reset([np.random.default_rng(0)])
+    futures = task.simulate(np.array([[[[0.5, 3]] * 3, [[-1, 3]] * 3]]))
+    assert futures[0, :, :, 0].tolist() == [[0.5, 1.0, 1.5], [-1, -2, -3]]
+    assert futures[0, 0, :, 1].tolist() == [3, 6, 9]
+    episodes = control(task, TrueForesight(task), episodes=1, generator=np.random.default_rng(0), config=SMALL)
+    assert episodes.observations[:, 0, 1].tolist() == [0, 3, 6, 9, 12, 15, 18]
+    assert (episodes.actions[..., 1] == 3).all() and episodes.observations[-1, 0, 0] > 3  # as the first may be chosen
+    np.testing.assert_allclose(np.diff(episodes.observations[:, 0, 0]), episodes.actions[:, 0, 0], atol=1e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -17,6 +18,7 @@ from gatel0rd.nn.config import CellConfig
 from gatel0rd.training import TrainingError
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.ppo import AgentTrainer, Learner, RolloutCollector, fitting_agent, generalized_advantages
+from gatel0rd.training.ppo import trainer as trainer_module
 from gatel0rd.training.ppo.chunks import ChunkBatch, chunk_batches, chunk_starts, run_chunks
 from gatel0rd.training.ppo.loss import StoredSteps, loss_gradients, loss_terms
 from gatel0rd.training.vector_env import make_vector_env
@@ -504,6 +506,77 @@ def test_continuous_actions_stay_inside_their_bounds():
     assert np.abs(taken).max() == 2 and rollout.actions.abs().max() > 2
     terms = Learner(made, own).update(rollout, torch.Generator().manual_seed(0))
     assert all(np.isfinite(value) for value in terms.values())
+
+
+class Pushed(gymnasium.Env):
+    """Rewards actions that are high inside their bounds; begins with whole numbers."""
+
+    observation_space = gymnasium.spaces.Box(-9, 9, (2,), np.float32)
+
+    def __init__(self, low, high):
+        self.action_space = gymnasium.spaces.Box(np.array(low, np.float32), np.array(high, np.float32))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.array([0, 0]), {}
+
+    def step(self, action):
+        return self.np_random.normal(size=2).astype(np.float32), float(action[0]), False, False, {}
+
+
+@pytest.fixture
+def pushed():
+    gymnasium.register("Pushed-v0", entry_point=Pushed, max_episode_steps=20)
+    yield (
+        lambda low, high: (
+            lambda count: gymnasium.vector.SyncVectorEnv(
+                [lambda: gymnasium.make("Pushed-v0", low=low, high=high, disable_env_checker=True)] * count,
+                autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP,
+            )
+        )
+    )
+    del gymnasium.registry["Pushed-v0"]
+
+
+def test_a_rollout_keeps_what_was_seen_after_a_first_observation_of_another_type(pushed):
+    envs = make_vector_env("Pushed-v0", 3, low=[-1], high=[1])
+    seen = []
+    step = envs.step
+    envs.step = lambda actions: seen.append(step(actions)) or seen[-1]
+    rollout, _ = RolloutCollector(ActorCritic(fitting_agent(envs)), envs, seed=0).collect(
+        SMALL, torch.Generator().manual_seed(0)
+    )
+    kept = np.stack([each.observations for each in seen[:-1]])
+    assert np.array_equal(rollout.observations[1:].numpy(), kept) and 0 < np.abs(kept).min() < 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        ([100], [200], r"are 100 to 200 \(component 0\); .* gymnasium.wrappers.RescaleAction\(env, -1, 1\)"),
+        ([-1, -5], [1, -0.9], r"are -5 to -0.9 \(component 1\)"),
+        ([-0.01], [0.01], r"are -0.01 to 0.01 \(component 0\)"),
+    ],
+)
+def test_bounds_that_nearly_all_actions_of_a_new_agent_exceed_are_refused(pushed, tmp_path, low, high, message):
+    config = fitting_agent(make_vector_env(pushed(low, high), 2))
+    with pytest.raises(ValueError, match=message):
+        AgentTrainer(pushed(low, high), config, SMALL, frames=48, seed=0, directory=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_other_bounds_are_learned_in_and_earlier_training_continues(pushed, tmp_path, monkeypatch):
+    # Humanoid's, a component that cannot be chosen, no bounds at all
+    for number, (low, high) in enumerate((([-0.4], [0.4]), ([-1, 5], [1, 5]), ([-np.inf], [np.inf]))):
+        config = fitting_agent(make_vector_env(pushed(low, high), 2))
+        place = tmp_path / str(number)
+        AgentTrainer(pushed(low, high), config, SMALL, frames=48, seed=0, directory=place).run()
+    with monkeypatch.context() as before:
+        before.setattr(trainer_module, "check_action_bounds", lambda envs: None)
+        config = fitting_agent(make_vector_env(pushed([2], [3]), 2))
+        AgentTrainer(pushed([2], [3]), config, SMALL, frames=48, seed=0, directory=tmp_path / "far").run()
+    trainer = AgentTrainer(pushed([2], [3]), config, SMALL, frames=96, seed=0, directory=tmp_path / "far")
+    assert trainer.update == 1
 
 
 def recall_success(tmp_path, cell, *, memory=True):

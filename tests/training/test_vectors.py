@@ -407,3 +407,69 @@ def test_success_is_the_environments_own_notion(counting):
         assert judge_episodes(played, envs, success_return=5).criterion is SuccessCriterion.RETURN
         envs.id = "MiniGrid-Empty-5x5-v0"
         assert judge_episodes(played, envs).as_data() == {"success": 2 / 3, "criterion": "last_reward"}
+
+
+class Reusing(Counting):
+    """Shows the time in the same array again and again, and begins with whole numbers."""
+
+    def reset(self, *, seed=None, options=None):
+        gymnasium.Env.reset(self, seed=seed)
+        if not hasattr(self, "seen"):
+            self.seen = np.zeros(1, dtype=np.float32)
+        self.seen[:] = 0
+        return (self.seen if self.end < 9 else np.array([0])), {}
+
+    def step(self, action):
+        self.seen += 0.5
+        return self.seen, 1.0, bool(self.seen >= 0.5 * self.end), False, {}
+
+
+@pytest.fixture
+def reusing():
+    gymnasium.register("Reusing-v0", entry_point=Reusing, max_episode_steps=5)
+    yield "Reusing-v0"
+    del gymnasium.registry["Reusing-v0"]
+
+
+def test_environments_may_write_into_what_they_returned(reusing):
+    by_id = make_vector_env(reusing, 2, end=3)
+    given = SyncVectorEnv([lambda: Reusing(3)] * 2, autoreset_mode=AutoresetMode.DISABLED)
+    for envs in (by_id, make_vector_env(given, 2)):
+        first = envs.reset(0)
+        steps = [envs.step(np.zeros(2, dtype=int)) for _ in range(4)]
+        assert first.tolist() == [[0], [0]]
+        assert [step.final_observations[0, 0] for step in steps] == [0.5, 1.0, 1.5, 0.5]
+        assert [step.observations[1, 0] for step in steps] == [0.5, 1.0, 0.0, 0.5]
+
+
+def test_observations_have_the_type_of_their_space(reusing):
+    envs = make_vector_env(reusing, 2, end=9)
+    seen = [envs.reset(0), *(envs.step(np.zeros(2, dtype=int)).observations for _ in range(5))]
+    assert {array.dtype for array in seen} == {np.dtype(np.float32)}
+    assert np.stack(seen)[:, 0, 0].tolist() == [0, 0.5, 1.0, 1.5, 2.0, 0.0]  # out of time after five steps
+
+    class Typed(gymnasium.vector.VectorEnv):
+        """Begins with whole numbers, too."""
+
+        num_envs, spec = 2, None
+        metadata = {"autoreset_mode": AutoresetMode.DISABLED}  # noqa: RUF012
+        single_observation_space, single_action_space = spaces.Box(0, 9, (1,), np.float32), spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros((2, 1), dtype=np.int64), {}
+
+    assert make_vector_env(Typed(), 2).reset(0).dtype == np.float32
+
+
+def test_observations_that_their_space_does_not_hold_are_errors(reusing, monkeypatch):
+    made = Reusing.__init__
+
+    def other(self, **options):
+        made(self, **options)
+        self.observation_space = spaces.Box(0, 100, (1,), np.int64)
+
+    monkeypatch.setattr(Reusing, "__init__", other)
+    envs = make_vector_env(reusing, 2, end=3)
+    assert envs.reset(0).dtype == np.int64  # 0.0 is a whole number
+    with pytest.raises(ValueError, match="of the type float32 that its space, of the type int64, does not hold"):
+        envs.step(np.zeros(2, dtype=int))

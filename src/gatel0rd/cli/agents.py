@@ -64,6 +64,8 @@ def rl_train(
     """
     from gatel0rd.paper.agent_trials import plan_own_agent
     from gatel0rd.paper.display import LiveDisplay
+    from gatel0rd.training.ppo.trainer import check_action_bounds
+    from gatel0rd.training.vector_env import make_vector_env
 
     run = plan_own_agent(
         environment,
@@ -76,6 +78,9 @@ def rl_train(
         preset=preset,
         backend=backend,
     )
+    if not resume:
+        with make_vector_env(environment, 1, backend=backend) as envs:
+            check_action_bounds(envs)
     directory = out or Path("runs/rl") / f"{file_name_of(environment)}-{cell}-seed{seed}"
     with LiveDisplay(1, console) as display:
         display.started(0, run, directory)
@@ -144,9 +149,14 @@ def rl_eval(
         interval = format_interval(outcome["confidence"])
         success = f"{outcome['success']:.0%} of {episodes} episodes {outcome['meaning']} ({interval})"
     console.print(
-        f"{outcome['environment']}, {outcome['memory']}: {success}; mean return {outcome['return']:.4g}, "
+        f"{outcome['environment']}, {outcome['memory']}: {success}; mean return {format_return(outcome['return'])}, "
         f"mean length {outcome['length']:.0f}"
     )
     if render is not None:
         console.print(f"wrote {render}")
     return outcome
+
+
+def format_return(value: float) -> str:
+    """A return for people: four digits, or the whole part where that has more."""
+    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"

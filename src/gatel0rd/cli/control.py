@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from gatel0rd.cli.agents import format_return
 from gatel0rd.cli.console import console, format_duration, print_lines, print_written, show_progress
 from gatel0rd.cli.options import AT_LEAST_0, COUNT, FilmFile, HiddenSize, Seed, file_name_of, optional, parse_numbers
 
@@ -68,13 +69,10 @@ def control(
 
     A world model learns from random, then planned actions. The same call resumes.
     """
-    from gatel0rd.paper.films import check_film
     from gatel0rd.planning.dynamics import DynamicsConfig
     from gatel0rd.planning.learn_config import LearnConfig
     from gatel0rd.planning.learning import RECORD_FILE, learn
 
-    if film is not None:
-        check_film(film)
     columns = [] if hide is None else parse_numbers(hide, "columns to hide")
     config = LearnConfig(
         steps=steps,
@@ -94,41 +92,56 @@ def control(
     )
     hidden = "" if hide is None else "-without-" + "-".join(map(str, columns))
     directory = out or Path("runs/control") / f"{file_name_of(environment)}{hidden}-{cell}-seed{seed}"
-    with show_progress() as progress:
-        overall = progress.add_task("environment steps", total=steps)
-        current = progress.add_task("starting", total=None)
+    with ExitStack() as stack:
+        env = stack.enter_context(closing(_make(environment, columns)))
+        drawn = None  # made before learning, so that what stands against a film is said at once
+        if film is not None:
+            drawn = stack.enter_context(closing(_make_drawn(environment, columns, film)))
+        with show_progress() as progress:
+            overall = progress.add_task("environment steps", total=steps)
+            current = progress.add_task("starting", total=None)
 
-        def on_progress(now: Progress) -> None:
-            last = "" if now.last_return is None else f", last return {now.last_return:.4g}"
-            progress.update(overall, completed=now.steps)
-            progress.update(current, completed=now.part, total=now.parts, description=f"{now.doing}{last}")
+            def on_progress(now: Progress) -> None:
+                last = "" if now.last_return is None else f", last return {format_return(now.last_return)}"
+                progress.update(overall, completed=now.steps)
+                progress.update(current, completed=now.part, total=now.parts, description=f"{now.doing}{last}")
 
-        with closing(_make(environment, columns)) as env:
             record = learn(env, directory, config, on_progress=on_progress, on_episode=_print_episode)
-    _print_record(record)
-    print_written(directory / RECORD_FILE)
-    _write_page(record, directory)
-    if film is not None:
-        _film(environment, columns, directory, config, film)
+        _print_record(record)
+        print_written(directory / RECORD_FILE)
+        _write_page(record, directory)
+        if film is not None:
+            _film(drawn, directory, config, film)
     return record
 
 
-def _make(environment: str, columns: list[int], **options: Any) -> Any:
+def _make(environment: str, columns: list[int]) -> Any:
     """The environment, with some columns hidden."""
     import gymnasium
 
     import gatel0rd.worlds  # noqa: F401  # registers ours
-    from gatel0rd.planning.experience import HideColumns
     from gatel0rd.training.vector_env import import_packages
 
     import_packages(environment)
-    env = gymnasium.make(environment.rpartition(":")[2], disable_env_checker=True, **options)
+    return _hide(gymnasium.make(environment.rpartition(":")[2], disable_env_checker=True), columns)
+
+
+def _make_drawn(environment: str, columns: list[int], film: Path) -> Any:
+    """The same environment as one that draws itself, for a film that can be written."""
+    from gatel0rd.paper.agent_film import drawn_environment
+
+    return _hide(drawn_environment(environment, film), columns)
+
+
+def _hide(env: Any, columns: list[int]) -> Any:
+    from gatel0rd.planning.experience import HideColumns
+
     return HideColumns(env, columns) if columns else env
 
 
 def _print_episode(number: int, episode: RecordedEpisode) -> None:
     console.print(
-        f"episode {number}, {episode.kind}: return {episode.rewards.sum():.4g} in {episode.steps} steps, "
+        f"episode {number}, {episode.kind}: return {format_return(episode.rewards.sum())} in {episode.steps} steps, "
         f"{format_duration(episode.seconds)}"
     )
 
@@ -137,9 +150,9 @@ def _print_record(record: dict[str, Any]) -> None:
     tests = record["test_returns"]
     if tests:
         console.print(
-            f"mean return of {len(tests)} test episodes: {record['test_return']:.4g} "
-            f"({min(tests):.4g} to {max(tests):.4g}), after {record['environment_steps']} environment steps, "
-            f"{format_duration(record['seconds'])}"
+            f"mean return of {len(tests)} test episodes: {format_return(record['test_return'])} "
+            f"({format_return(min(tests))} to {format_return(max(tests))}), "
+            f"after {record['environment_steps']} environment steps, {format_duration(record['seconds'])}"
         )
     if record["test_success"] is not None:
         console.print(f"the environment calls {record['test_success']:.0%} of them a success")
@@ -160,12 +173,12 @@ def _write_page(record: dict[str, Any], directory: Path) -> None:
         console.print(f"no page with figures: {advise(error)}")
 
 
-def _film(environment: str, columns: list[int], directory: Path, config: LearnConfig, film: Path) -> None:
+def _film(env: Any, directory: Path, config: LearnConfig, film: Path) -> None:
     """Repeat the first test episode, and write what the environment draws."""
     from gatel0rd.paper.films import write_film
     from gatel0rd.planning.learning import film_episode
 
-    with closing(_make(environment, columns, render_mode="rgb_array")) as env, show_progress() as progress:
+    with show_progress() as progress:
         task = progress.add_task("frames of the film", total=None)
         frames = film_episode(env, directory, config, on_frame=lambda done: progress.update(task, completed=done))
     print_written(write_film(frames, film))

@@ -107,6 +107,8 @@ def explain(error: BaseException) -> int | None:
             print_error(advise(error))
         case _ if is_out_of_memory(error):
             print_error("there is not enough memory for this; choose smaller sizes or fewer rows")
+        case _ if is_from_gymnasium(error):  # such as a simulator that is not installed, with what to install
+            print_error(str(error))
         case CommandError() | FailedError() | OSError():
             print_error(str(error))
         case ValueError():
@@ -115,6 +117,12 @@ def explain(error: BaseException) -> int | None:
         case _:
             return None
     return 1
+
+
+def is_from_gymnasium(error: BaseException) -> bool:
+    """Whether an error is one of Gymnasium's own; without an import of it, which takes long."""
+    module = sys.modules.get("gymnasium.error")
+    return module is not None and isinstance(error, module.Error)
 
 
 if __name__ == "__main__":

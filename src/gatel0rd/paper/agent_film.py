@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.paper.films import GAP, INK, PAPER, SCENE_HEIGHT, STRIP, check_film, write_film
 from gatel0rd.training.ppo.rollout import clip_actions
-from gatel0rd.training.vector_env import import_packages, select_observation
+from gatel0rd.training.vector_env import copy_observation, import_packages, observation_type
 
 Frame = NDArray[np.uint8]
 TILE, CHART, MOST_FRAMES = 32, 128, 400
@@ -41,6 +41,14 @@ def drawn_environment(environment: str, out: Path) -> gymnasium.Env[Any, Any]:
     if drawn.render_mode != "rgb_array":
         drawn.close()
         raise ValueError(f"{environment} ignores render_mode='rgb_array'; pass it on to the environment inside")
+    drawn.reset(seed=0)
+    picture: Any = drawn.render()  # better now than after hours of work
+    if not isinstance(picture, np.ndarray):
+        drawn.close()
+        raise ValueError(
+            f"{environment} gave no picture but {type(picture).__name__}; let its render() return an array of "
+            "(height, width, 3) where render_mode is rgb_array"
+        )
     return drawn
 
 
@@ -65,7 +73,8 @@ def film_agent(
     pictures: list[tuple[Frame, Frame | None]] = []
     latents, gates = [], []
     while not over and len(pictures) < MOST_FRAMES:
-        output = act(torch.from_numpy(select_observation(seen)[None].copy()), state, None, None)
+        observation = copy_observation(seen, observation_type(env.observation_space))
+        output = act(torch.from_numpy(observation[None]), state, None, None)
         state = output.state
         chosen = output.policy.mode() if greedy else output.policy.sample(generator)
         pictures.append((fitted(env.render()), view_of(env)))

@@ -162,12 +162,12 @@ class GymnasiumTask(ControlTask):
         self._ended = False
         (self._rng,) = generators[0].spawn(1)
         observation, _ = self.env.reset(seed=int(generators[0].integers(2**31)))
-        return np.asarray(observation, dtype=np.float64)[None]
+        return np.array(observation, dtype=np.float64)[None]  # a copy: the environment may write into its own
 
     def step(self, actions: Array) -> tuple[Array, Flags]:
         observation, _, terminated, truncated, _ = self.env.step(actions[0].astype(self.env.action_space.dtype))
         self._ended = terminated or truncated
-        seen = np.asarray(observation, dtype=np.float64)
+        seen = np.array(observation, dtype=np.float64)
         return seen[None], np.array([self._reached(seen)])
 
     def ended(self) -> bool:
@@ -190,7 +190,7 @@ class GymnasiumTask(ControlTask):
                     future.append(future[-1])
                 else:
                     observation, _, terminated, _, _ = self.env.step(action)
-                    future.append(observation)
+                    future.append(np.array(observation, dtype=np.float64))
             futures.append(future)
         snapshots.put_back(state)
         return np.asarray(futures, dtype=np.float64)[None]

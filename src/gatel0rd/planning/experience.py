@@ -109,6 +109,7 @@ class ActionCoding:
     def transform(self, vectors: Array) -> NDArray[np.float32]:
         """From the environment's units to a model's: -1 to 1."""
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        half = np.where(half > 0, half, 1.0)  # what cannot be chosen is always 0
         scaled: NDArray[np.float32] = ((vectors - middle) / half).astype(np.float32)
         return scaled
 

@@ -123,7 +123,7 @@ class ICEM:
     the sequence of which the first action was returned, and ``elites`` [E, K, T, A] are the best ones in order.
 
     Args:
-        low, high: bounds of the actions, [A].
+        low, high: bounds of the actions, [A]; equal ones leave nothing to choose.
         generator: all randomness: one, or several to plan as many episodes at once (E), each searched on its own.
 
     Example:
@@ -153,8 +153,8 @@ class ICEM:
             raise ValueError(
                 f"action bounds are {self.low} and {self.high}; iCEM needs finite ones: rescale the actions"
             )
-        if not (self.low < self.high).all():
-            raise ValueError(f"action bounds are {self.low} and {self.high}; expected low below high everywhere")
+        if not (self.low <= self.high).all():
+            raise ValueError(f"action bounds are {self.low} and {self.high}; expected none of low above high")
         self.generators = [generator] if isinstance(generator, np.random.Generator) else list(generator)
         if not self.generators:
             raise ValueError("there is no generator; expected one for every episode")

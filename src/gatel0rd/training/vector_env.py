@@ -91,13 +91,17 @@ class GymnasiumVectorEnv(VectorEnv):
         self.environments = [gymnasium.make(id, disable_env_checker=True, **options) for _ in range(num_envs)]
         first = self.environments[0]
         self.observation_shape = check_observation_space(id, first.observation_space)
+        self.observation_type = observation_type(first.observation_space)
         self.action_space = check_action_space(id, first.action_space)
         self.reward_threshold = None if first.spec is None else first.spec.reward_threshold
 
     def reset(self, seed: int) -> Observations:
         seeds = environment_seeds(seed, self.num_envs)
-        found = [env.reset(seed=int(own))[0] for env, own in zip(self.environments, seeds, strict=True)]
-        return np.stack([select_observation(observation) for observation in found])
+        found = [
+            copy_observation(env.reset(seed=int(own))[0], self.observation_type)
+            for env, own in zip(self.environments, seeds, strict=True)
+        ]
+        return np.stack(found)
 
     def step(self, actions: NDArray[Any]) -> VectorStep:
         final_observations, following = [], []
@@ -107,9 +111,11 @@ class GymnasiumVectorEnv(VectorEnv):
             seen, rewards[index], terminations[index], truncations[index], info = env.step(action)
             if "is_success" in info:
                 self.reports_success, successes[index] = True, bool(info["is_success"])
-            final_observations.append(select_observation(seen))
-            over = terminations[index] or truncations[index]
-            following.append(select_observation(env.reset()[0]) if over else final_observations[-1])
+            final_observations.append(copy_observation(seen, self.observation_type))
+            if terminations[index] or truncations[index]:
+                following.append(copy_observation(env.reset()[0], self.observation_type))
+            else:
+                following.append(final_observations[-1])
         return VectorStep(
             np.stack(following),
             rewards,
@@ -282,6 +288,28 @@ def import_registering_module(module: str, id: str) -> None:
 def select_observation(observation: Any) -> Observations:
     """The part of an observation that agents see."""
     return np.asarray(observation["image"] if isinstance(observation, Mapping) else observation)
+
+
+def copy_observation(observation: Any, dtype: np.dtype[Any]) -> Observations:
+    """What agents see as an array of its own, in the type of its space; numbers that this type lacks are an error.
+
+    Environments may write the next observation into the array that they returned, and give their first one another type
+    than those that follow.
+    """
+    seen = select_observation(observation)
+    with np.errstate(invalid="ignore"):
+        copied = np.array(seen, dtype=dtype)
+    if dtype.kind not in "fc" and seen.dtype != dtype and not np.array_equal(copied, seen):
+        raise ValueError(
+            f"an observation has numbers of the type {seen.dtype} that its space, of the type {dtype}, does not hold; "
+            "give the observation space the type of what is observed"
+        )
+    return copied
+
+
+def observation_type(space: Any) -> np.dtype[Any]:
+    """The type of what agents see, in a space that :func:`check_observation_space` accepts."""
+    return np.dtype((space["image"] if isinstance(space, (Mapping, spaces.Dict)) else space).dtype)
 
 
 def check_observation_space(id: str, space: Any) -> tuple[int, ...]:

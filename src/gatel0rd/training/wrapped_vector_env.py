@@ -17,7 +17,8 @@ from gatel0rd.training.vector_env import (
     VectorStep,
     check_action_space,
     check_observation_space,
-    select_observation,
+    copy_observation,
+    observation_type,
 )
 
 
@@ -43,29 +44,31 @@ class WrappedVectorEnv(VectorEnv):
                 "vector_kwargs={'autoreset_mode': gymnasium.vector.AutoresetMode.SAME_STEP})"
             )
         self.observation_shape = check_observation_space(self.id, envs.single_observation_space)
+        self.observation_type = observation_type(envs.single_observation_space)
         self.action_space = check_action_space(self.id, envs.single_action_space)
         self.reward_threshold = None if envs.spec is None else envs.spec.reward_threshold
 
     def reset(self, seed: int) -> Observations:
         # neighbouring seeds would share environments: the i-th is seeded with seed + i
         first = int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1)
-        return np.array(select_observation(self.envs.reset(seed=first)[0]))
+        return copy_observation(self.envs.reset(seed=first)[0], self.observation_type)
 
     def step(self, actions: NDArray[Any]) -> VectorStep:
         seen, rewards, terminations, truncations, info = self.envs.step(actions)
         over = terminations | truncations
-        observations = np.array(select_observation(seen))
+        observations = copy_observation(seen, self.observation_type)
         final_observations = observations
         ended: Mapping[str, Any] = info
         if over.any() and self.mode == AutoresetMode.DISABLED:
-            observations = np.array(select_observation(self.envs.reset(options={"reset_mask": over.copy()})[0]))
+            following = self.envs.reset(options={"reset_mask": over.copy()})[0]
+            observations = copy_observation(following, self.observation_type)
         elif over.any():
             if "final_obs" not in info:
                 raise ValueError(f"the info of {self.id} has no final_obs where episodes end; SAME_STEP asks for it")
             final = info["final_obs"]["image"] if isinstance(info["final_obs"], Mapping) else info["final_obs"]
             final_observations = observations.copy()
             for index in np.flatnonzero(over):
-                final_observations[index] = final[index]
+                final_observations[index] = copy_observation(final[index], self.observation_type)
             ended = info.get("final_info", {})
         successes = self._read_successes(info)
         if ended is not info:

@@ -21,7 +21,7 @@ from gatel0rd.config import check_numbers, content_hash, to_json
 from gatel0rd.engine import EngineName
 from gatel0rd.models.actor_critic import ActorCritic
 from gatel0rd.models.config import ActorCriticConfig
-from gatel0rd.models.io import AGENT_FILE, save_agent
+from gatel0rd.models.io import AGENT_FILE, CHECKPOINT_FILE, save_agent
 from gatel0rd.training.config import PPOConfig
 from gatel0rd.training.loop import Metrics, OnMetrics, TrainingError, TrainingLoop, derive_seed, ignore_metrics
 from gatel0rd.training.ppo.evaluation import evaluate_policy
@@ -34,6 +34,8 @@ SEGMENT = 50
 """The fewest updates between checkpoints."""
 SEGMENT_STEPS = 6400
 """The fewest steps of an environment between checkpoints: those of SEGMENT rollouts of the paper's 128 steps."""
+LEAST_RANGE = 0.1
+"""The least share of [-1, 1], where the actions of a new agent are, that the bounds of actions have to let through."""
 EVALUATION_PLACE = 10**9
 """A place in time that training never reaches, for the seeds of evaluations."""
 
@@ -100,6 +102,8 @@ class AgentTrainer(TrainingLoop):
         self.segment = max(SEGMENT, -(-SEGMENT_STEPS // config.steps))
         self.envs = make_vector_env(environment, config.environments, backend=backend)
         check_agent_fits(agent, self.envs)
+        if not (Path(directory) / CHECKPOINT_FILE).exists():  # what was trained before this was an error may continue
+            check_action_bounds(self.envs)
         self.agent = ActorCritic(agent, engine=engine)
         self.agent.reset_parameters(torch.Generator().manual_seed(derive_seed(seed, -1)))
         self.learner = Learner(self.agent, config)
@@ -199,6 +203,21 @@ def check_agent_fits(agent: ActorCriticConfig, envs: VectorEnv) -> None:
             raise ValueError(
                 f"{envs.id} has {name} {getattr(config, name)}; the agent was made for {getattr(agent, name)}"
             )
+
+
+def check_action_bounds(envs: VectorEnv) -> None:
+    """Raise an error where nearly all actions of a new agent would end at the bounds, and nothing could be learned."""
+    space = envs.action_space
+    if isinstance(space, spaces.Discrete):
+        return
+    share = (np.minimum(space.high, 1) - np.maximum(space.low, -1)) / 2
+    lost = np.flatnonzero((share < LEAST_RANGE) & (space.low < space.high))  # what cannot be chosen need not be learned
+    if len(lost):
+        raise ValueError(
+            f"actions of {envs.id} are {space.low[lost[0]]:g} to {space.high[lost[0]]:g} (component {lost[0]}); those "
+            "of a new agent are about -1 to 1 and clipped to these bounds, at which nearly all would end. Rescale them "
+            "where the environment is made: gymnasium.wrappers.RescaleAction(env, -1, 1)"
+        )
 
 
 def fitting_agent(envs: VectorEnv) -> ActorCriticConfig:
