@@ -11,6 +11,8 @@ from gatel0rd.recordings.changes import CONDITION, Partition, Prior, Statistics,
 from gatel0rd.recordings.detector import ChangeDetector, OnlineChanges
 from gatel0rd.recordings.explanations import Design, Explanation, build_design, find_busy, propose_explanations
 from gatel0rd.recordings.families import FAMILIES, make_family
+from gatel0rd.recordings.method import choose_method, measure_gate_evidence
+from gatel0rd.recordings.whole import FollowedSequence
 
 
 def some_design(steps: int = 11, channels: int = 3, size: int = 2, seed: int = 0) -> Design:
@@ -77,12 +79,51 @@ def test_the_evidence_is_that_of_all_partitions():
 
 
 def test_sequences_of_different_lengths_do_not_disturb_each_other():
-    prior, designs = some_prior(memory=1), [some_design(steps, seed=steps) for steps in (13, 25, 18)]
+    prior, designs = some_prior(memory=1), [some_design(steps, seed=steps) for steps in (13, 125, 18)]
     together, evidence = partition(designs, prior)
     for design, cuts, value in zip(designs, together, evidence, strict=True):
         alone, (own,) = partition([design], prior)
         assert alone == [cuts] and own == pytest.approx(value)
     assert min(len(design.targets) for design in designs) > CONDITION
+
+
+@pytest.mark.parametrize("steps", [3, CONDITION - 1, CONDITION])
+def test_nothing_is_left_of_sequences_that_are_taken_as_given(steps):
+    prior, short, long = some_prior(), some_design(steps, seed=4), some_design(120, seed=5)
+    assert partition([short], prior)[1].tolist() == [0]
+    (value,) = partition([long], prior)[1]
+    assert partition([short, long], prior)[1] == pytest.approx([0, value])
+    state = Partition(prior, 1, steps)
+    for targets, features in zip(*short, strict=True):
+        state.begin()
+        state.observe(targets[None], features[None])
+    assert partition([short], prior, condition=0)[1] == pytest.approx(state.total_evidence())
+
+
+def test_methods_are_compared_on_all_steps_if_no_sequence_has_many():
+    rng = np.random.default_rng(2)
+    data = from_arrays([np.cumsum(rng.normal(size=(3 + number % 5, 2)), axis=0) for number in range(21)])
+    train, validation = data.take(range(14)), data.take(range(14, 21))
+    followed = tuple(
+        [
+            FollowedSequence(rng.normal(size=(length - 1, 2)), rng.choice([0.0, 0.5], size=(length - 1, 3)))
+            for length in part.lengths.tolist()
+        ]
+        for part in (train, validation)
+    )
+    choice = choose_method(train, validation, followed)
+    steps = int((validation.lengths - 1).sum())
+    assert len(set(choice.detector.evidence.values())) > 2
+    assert choice.evidence["changes"] == pytest.approx(choice.detector.measure_evidence(validation, 0) / steps)
+    assert choice.evidence["gates"] == pytest.approx(measure_gate_evidence(*followed, 0) / steps)
+    assert all(value < -0.5 for value in choice.evidence.values())
+    # one longer sequence, and what the short ones begin with no longer counts
+    longer = from_arrays([*(validation.sequence(index)[0] for index in range(7)), rng.normal(size=(CONDITION + 6, 2))])
+    extra = FollowedSequence(rng.normal(size=(CONDITION + 5, 2)), np.zeros((CONDITION + 5, 3)))
+    followed = (followed[0], [*followed[1], extra])
+    choice = choose_method(train, longer, followed)
+    assert choice.evidence["gates"] == pytest.approx(measure_gate_evidence(followed[0], [extra]) / 5)
+    assert choice.evidence["changes"] == pytest.approx(choice.detector.measure_evidence(longer.take([7])) / 5)
 
 
 def test_designs_look_back_and_never_ahead():

@@ -119,8 +119,32 @@ def test_pieces_of_one_recording_stay_together():
     assert len(pieces) == 20 and pieces.origins[:2] == (("0", 0), ("0", 30))
     train, validation = split(pieces, 0.2, 0)
     assert len(validation) == 4 and not {n for n, _ in train.origins} & {n for n, _ in validation.origins}
-    train, validation = split(from_arrays(gapped[:1]), 0.2, 0)
-    assert (*train.names, *validation.names) == ("0/0", "0/1")
+
+
+@pytest.mark.parametrize(
+    ("steps", "missing", "train", "validation"),
+    [
+        (1020, [(5, 15)], [5, 803], [202]),  # the border after five steps is far from 80 %: the long piece is cut
+        (1020, [(1005, 1015)], [808], [197, 5]),
+        (60, [(20, 30)], [20, 20], [10]),
+        (110, [(70, 80)], [70], [30]),  # 70 % is near enough
+        (119, [(30, 40), (94, 102)], [30, 54], [17]),  # of two borders the nearer one, which is behind 80 %
+        (99, [(9, 18), (27, 36), (45, 54), (63, 72), (81, 90)], [9, 9, 9, 9, 9], [9]),
+        (40, [(4, 10)], [4, 20], [10]),  # ten steps at least on either side of a cut
+        (25, [(4, 10)], [4], [15]),  # too short to be cut
+    ],
+)
+def test_of_one_recording_in_pieces_about_a_fifth_is_for_validation(steps, missing, train, validation):
+    array = np.arange(steps, dtype=np.float32)[:, None]
+    for first, last in missing:
+        array[first:last] = np.nan
+    ours, theirs = split(from_arrays([array]), 0.2, 0)
+    assert (ours.lengths.tolist(), theirs.lengths.tolist()) == (train, validation)
+    whole = array[~np.isnan(array)]
+    np.testing.assert_array_equal(np.concatenate([ours.observations, theirs.observations])[:, 0], whole)
+    for part in (ours, theirs):  # every piece says where it is from
+        begins = part.observations[part.starts, 0].astype(int).tolist()
+        assert [step for _, step in part.origins] == begins
 
 
 def test_offsets_are_random_even_where_windows_fit_exactly():
@@ -329,6 +353,9 @@ def test_an_experiments_model_needs_no_scaling():
         ({"events": float("nan")}, "events is nan; expected more than 0"),
         ({"sparsity_weight": -1.0}, "sparsity_weight is -1.0; expected 0 or more"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; expected more than 0"),
+        ({"cell": "gru", "events": 2.0}, "events is about gates, which the cell gru does not have"),
+        ({"cell": "lstm", "gate_rate": 0.1}, "gate_rate is about gates, which the cell lstm does not have"),
+        ({"cell": "elman", "sparsity_weight": 0.0}, "sparsity_weight is about gates, which the cell elman does"),
         ({"rounds": 0}, "rounds is 0; expected at least 1"),
         ({"validation": 0.0}, "validation is 0.0; expected a share"),
     ],

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from small_models import small_model
 
-from gatel0rd.recordings import RecordingError
+from gatel0rd.cli.main import main
+from gatel0rd.config import to_json
+from gatel0rd.models.io import save_fitted
+from gatel0rd.recordings import Layout, RecordingError, read_for_model, read_recordings
 from gatel0rd.recordings.for_models import read_for_models
 
 ROWS = np.random.default_rng(4).normal(size=(11, 4)).astype(np.float32)
@@ -81,3 +87,65 @@ def test_different_columns_for_the_sequence_have_to_be_chosen(table):
     with pytest.raises(RecordingError, match=r"sequence \(who for who, note for note\); choose one with --sequence"):
         read_for_models(models, table)
     assert read_for_models(models, table, sequence="who").names == ("s", "r")
+
+
+def uneven(tmp_path, name="time"):
+    """300 rows whose times are 1, 1 and 4 apart: as steps of time they are 597 rows."""
+    times = np.cumsum(np.tile([4, 1, 1], 100))
+    path = tmp_path / "uneven.csv"
+    path.write_text("\n".join([f"{name},level", *(f"{time},{row % 7}" for row, time in enumerate(times.tolist()))]))
+    return str(path)
+
+
+@pytest.mark.parametrize("role", ["time", "id"])
+def test_what_the_fit_ignored_is_ignored_again(tmp_path, role):
+    path = uneven(tmp_path, role)
+    fitted_to = read_recordings(path, Layout(ignored=(role,)))
+    model = small_model(observed=("level",), acted=(), layout=to_json(fitted_to.layout))
+    again = read_for_model(model, path)
+    assert again.lengths.tolist() == fitted_to.lengths.tolist() == [300]
+    np.testing.assert_array_equal(again.observations, fitted_to.observations)
+    later = small_model(observed=("level",), acted=(), layout=to_json(again.layout))
+    assert read_for_model(later, path).lengths.tolist() == [300]  # also of what was read like this
+
+
+def test_ignored_columns_may_be_missing_or_needed(tmp_path):
+    path = uneven(tmp_path)
+    careless = small_model(observed=("level",), acted=(), layout={"ignored": ["time", "note", "level"]})
+    assert read_for_model(careless, path).observation_names == ("level",)
+    assert len(read_for_model(careless, path, time="time").observations) == 597  # asked for: resampled
+    timed = small_model(observed=("level",), acted=(), layout={"time": "time"})
+    with pytest.raises(
+        RecordingError, match=r"'time' is the time for b and was left out for a; look at one.*--time time"
+    ):
+        read_for_models([("a", careless), ("b", timed)], path)
+    wide = tmp_path / "wide.csv"
+    rows = [",".join(map(str, [row // 2, *range(row, row + 11), 5])) for row in range(4)]  # ids that repeat
+    wide.write_text("\n".join([",".join(["id", *(f"x_{step}" for step in range(11)), "weight"]), *rows]))
+    layout = to_json(read_recordings(wide, Layout(ignored=("id", "weight"))).layout)
+    assert layout["wide"]
+    assert len(read_for_model(small_model(observed=("x",), acted=(), layout=layout), str(wide))) == 4
+
+
+def test_models_from_before_ignored_nothing(tmp_path):
+    model = small_model(observed=("level",), acted=(), layout={"wide": False})
+    recordings = read_for_model(model, uneven(tmp_path))
+    assert len(recordings.observations) == 597 and any("resampled" in note for note in recordings.notes)
+
+
+def test_segment_says_what_was_done_to_the_data(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    save_fitted(Path("careful"), small_model(observed=("level",), acted=(), layout={"ignored": ["time"]}))
+    save_fitted(Path("plain"), small_model(observed=("level",), acted=(), layout={"wide": False}))
+    path = uneven(tmp_path)
+    main(["segment", "careful", path, "--out", "careful.json"])
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert "note: no column names a sequence" in said and "resampled" not in said
+    main(["segment", "plain", path, "--out", "plain.json"])
+    assert "resampled every 1, 597 rows instead of 300" in capsys.readouterr().out.replace("\n", " ")
+    lengths = [json.loads(Path(name).read_text())[0]["length"] for name in ("careful.json", "plain.json")]
+    assert lengths == [300, 597]
+    with pytest.raises(SystemExit):
+        main(["fit", path, "--cell", "gru", "--gate-rate", "0.1", "--out", "gru"])
+    assert "--gate-rate is about gates, which the cell gru does not have" in capsys.readouterr().err.replace("\n", " ")
+    assert not Path("gru").exists()

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_models import small_model
 
+from gatel0rd import EventSegmenter
+from gatel0rd.models.fitted import Scaling
 from gatel0rd.recordings import Layout, RecordingError, from_arrays, read_for_model, read_recordings
 from gatel0rd.recordings.alignment import note_alignment
+from gatel0rd.recordings.config import FitConfig
+from gatel0rd.recordings.fit import fit
 from gatel0rd.recordings.layout import Categories
+from gatel0rd.recordings.sampling import forget_plain_times
 
 MODES = ("auto", "manual", "off")
 
@@ -105,6 +111,51 @@ def test_categories_of_many_files_are_those_of_all(tmp_path):
     assert found.observations[:4, 1].tolist() == [1] * 4 and found.lengths.tolist() == [4, 6, 3]
 
 
+@pytest.mark.parametrize("first", [3, 1500, 2700])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_name_is_a_value_wherever_the_first_text_is(tmp_path, first, kind):
+    """A chunk has 1000 rows: in all but the first of these cases some hold nothing but "none", "-" or nothing."""
+    texts = [("high" if row < first + 5 else "-") if row >= first else "none" for row in range(2800)]
+    texts[1] = ""
+    if kind == "csv":
+        path = write(tmp_path / "d.csv", "x,alarm", [f"{row % 7},{text}" for row, text in enumerate(texts)])
+    else:
+        parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+        path = tmp_path / "d.parquet"
+        table = {"x": [row % 7 for row in range(2800)], "alarm": [text or None for text in texts]}
+        parquet.write_table(pyarrow.table(table), path, row_group_size=700)
+    found = read_recordings(path)
+    assert found.observation_names == ("x", "alarm=-", "alarm=high", "alarm=none")
+    assert found.lengths.tolist() == [2800]
+    held = [*texts[:1], "none", *texts[2:]]  # what is missing keeps the last value
+    expected = [[text == value for value in ("-", "high", "none")] for text in held]
+    np.testing.assert_array_equal(found.observations[:, 1:], expected)
+
+
+def test_names_among_numbers_are_missing_values(tmp_path):
+    texts = ["none"] * 2 + ["7", "?", "9"] + ["11"] * 1400 + ["-"] * 3 + ["13"]
+    found = read_recordings(write(tmp_path / "d.csv", "x,k", [f"{row % 5},{text}" for row, text in enumerate(texts)]))
+    assert found.observation_names == ("x", "k") and found.lengths.tolist() == [len(texts) - 2]
+    assert found.observations[:3, 1].tolist() == [7, 8, 9]
+    with pytest.raises(RecordingError, match=r"line 1502 of .*: 'high' in column 'k' is not a number"):
+        read_recordings(
+            write(tmp_path / "e.csv", "x,k", [f"{row},-" for row in range(1400)] + ["1,2"] * 100 + ["1,high"])
+        )
+
+
+def test_names_are_values_if_another_file_has_texts(tmp_path):
+    write(tmp_path / "a.csv", "x,mode", [f"{i},none" for i in range(4)])
+    write(tmp_path / "b.csv", "x,mode", [f"{i},{MODES[i % 2]}" for i in range(6)])
+    found = read_recordings(tmp_path / "*.csv")
+    assert found.observation_names == ("x", "mode=auto", "mode=manual", "mode=none")
+    assert found.lengths.tolist() == [4, 6] and found.observations[:4, 3].tolist() == [1] * 4
+    write(tmp_path / "c.csv", "x,mode", [f"{i},{i}" for i in range(5)])
+    with pytest.raises(
+        RecordingError, match=r"'mode' of .*c.csv holds numbers, and texts in other files; .*--categories"
+    ):
+        read_recordings(tmp_path / "*.csv")
+
+
 # files
 
 
@@ -184,7 +235,77 @@ def test_time_stamps_follow_their_rows(tmp_path):
     assert plain.times is None  # they are the numbers of the rows
 
 
+def local_times(start, step, count, changes):
+    """Dates as a clock on the wall shows them, and with their offset; it is set back and forth in turn."""
+    first = datetime.fromisoformat(start).replace(tzinfo=UTC)
+    shifts = [datetime.fromisoformat(change).replace(tzinfo=UTC) for change in changes]
+    times = []
+    for moment in (first + number * timedelta(seconds=step) for number in range(count)):
+        hours = 2 - sum(moment >= shift for shift in shifts) % 2
+        times.append(moment.astimezone(timezone(timedelta(hours=hours))))
+    return [f"{time:%Y-%m-%d %H:%M:%S}" for time in times], [time.isoformat() for time in times]
+
+
+AUTUMN = ["2024-10-27 01:00"]
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "count", "changes"),
+    [
+        ("2024-10-26 22:00:03", 61, 360, AUTUMN),  # no stamp twice
+        ("2024-10-26 22:00:00", 60, 360, AUTUMN),  # every stamp of the hour twice
+        ("2024-10-26 23:10:00", 17, 500, AUTUMN),  # it ends within the hour
+        ("2024-10-27 00:10:00", 7, 1300, AUTUMN),  # it begins within the hour
+        ("2022-10-01 00:00:00", 1800, 40_000, ["2022-10-30 01:00", "2023-03-26 01:00", "2023-10-29 01:00"]),
+    ],
+)
+def test_an_hour_that_clocks_show_twice_is_an_error(tmp_path, start, step, count, changes):
+    local, exact = local_times(start, step, count, changes)
+    rows = [f"2020-01-01 0{number}:00:00,b,{number}" for number in range(5)]
+    path = write(tmp_path / "d.csv", "time,id,x", rows + [f"{time},a,{i % 7}" for i, time in enumerate(local)])
+    with pytest.raises(RecordingError, match=r"goes back from .* \(row \d+ of sequence 'a'\).*daylight.*--ignore"):
+        read_recordings(path)
+    assert read_recordings(path, Layout(ignored=("time",))).lengths.tolist() == [5, count]
+    path = write(tmp_path / "e.csv", "time,id,x", rows[:1] + [f"{time},a,{i % 7}" for i, time in enumerate(exact)])
+    found = read_recordings(path)
+    assert found.observations[:, 0].tolist() == [i % 7 for i in range(count)]
+    assert not any("moved" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("dates", [True, False])
+@pytest.mark.parametrize(
+    ("minutes", "moved", "first"),
+    [
+        ([*range(70), 20.5, *range(70, 99)], "1 row", 70),  # it arrived 50 minutes late
+        ([*range(20), *range(90, 150), *range(20, 90)], "70 rows", 80),  # two blocks the wrong way round
+        ([*range(30, 65), *range(5, 30)], "25 rows", 35),  # an hour back, but nothing twice
+    ],
+)
+def test_rows_that_are_moved_are_counted(tmp_path, dates, minutes, moved, first):
+    start = datetime(2024, 10, 27)
+    stamps = [(start + timedelta(minutes=minute)).isoformat() if dates else f"{minute:.1f}" for minute in minutes]
+    path = write(tmp_path / "d.csv", "time,x", [f"{stamp},{m}" for stamp, m in zip(stamps, minutes, strict=True)])
+    found = read_recordings(path)
+    note = f"{moved} moved to the order of column 'time', the first is row {first} of sequence 'd' ({stamps[first]})"
+    assert note in found.notes and (np.diff(found.observations[:, 0]) > 0).all()
+
+
 # numbers
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+@pytest.mark.parametrize("last", [3, 1400])
+def test_points_are_between_thousands_where_commas_are_decimal(tmp_path, delimiter, last):
+    """Wherever in the file the first comma is; without one in its column a point is decimal."""
+    cells = ["1.000", "999", "-1.234.567", "+12.000"] + ["1.001"] * last + ["1.000,5", "0.125", "999,5"]
+    rows = [delimiter.join([cell, "1.000", f"1.00{row % 7}"]) for row, cell in enumerate(cells)]
+    found = read_recordings(write(tmp_path / "d.csv", delimiter.join("abc"), rows), keep_constant=True)
+    expected = [1000, 999, -1234567, 12000, *[1001] * last, 1000.5, 0.125, 999.5]
+    assert found.observations[:, 0].tolist() == expected
+    with pytest.raises(RecordingError, match=r"the first line of .* holds numbers \(1.5, ...\)"):
+        read_recordings(write(tmp_path / "e.csv", delimiter.join(["1,5", "2,5", "3"]), [delimiter.join("456")] * 5))
+    np.testing.assert_allclose(found.observations[:, 1], 1)
+    np.testing.assert_allclose(found.observations[:, 2], [1 + row % 7 / 1000 for row in range(len(cells))], rtol=1e-6)
 
 
 @pytest.mark.parametrize("offset", [0.0, 6e5, 5.3e6, 1.7e9])
@@ -223,6 +344,29 @@ def test_a_model_is_fed_and_answers_in_full_precision():
 def test_numbers_that_are_constant_need_no_precision():
     found = from_arrays([np.stack([np.full(9, 0.1), np.arange(9.0)], axis=1)])
     assert found.observations.dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_constant_columns_keep_their_size(kind):
+    """The standard deviation of 997 times 0.1 is 1.4e-15 in double precision."""
+    rows = np.stack([np.full(997, 0.1), np.full(997, 0.3), np.arange(997) % 7 * 0.25], axis=1)
+    rows[5:9, 1] = 0.1 + 0.2  # not 0.3, but for people it is
+    scaling = Scaling.of(rows.astype(kind))
+    assert scaling.scale[:2] == (1.0, 1.0) and scaling.scale[2] == pytest.approx(0.5, rel=1e-2)
+    np.testing.assert_allclose(scaling.transform(rows + 0.1)[:, :2], 0.1, atol=1e-6)
+    assert Scaling.of(np.zeros((5, 0))) == Scaling((), ())
+
+
+def test_what_is_constant_while_fitting_may_change_later(tmp_path):
+    rng = np.random.default_rng(0)
+    wave = 5300000 + 0.05 * np.sin(np.arange(300) / 9) + 0.001 * rng.normal(size=300)  # read in double precision
+    late = np.where(np.arange(300) < 280, 0.1, 0.2)
+    config = FitConfig(rounds=2, round_updates=2, hidden_size=3, features=4, window=15, transitions=1)
+    fitted = fit(from_arrays([np.stack([wave, late], axis=1)]), config, tmp_path)
+    assert fitted.observation_scaling.scale[1] == 1 and fitted.info["error"] < 100
+    before, after = (np.stack([wave, level], axis=1) for level in (np.full(300, 0.1), late))
+    segmenter = EventSegmenter(method="changes").fit(before)
+    assert segmenter.predict(after).shape[0] <= 3
 
 
 def test_a_hundred_thousand_columns_are_read_in_seconds(tmp_path):
@@ -316,6 +460,27 @@ def test_arrays_that_are_no_names_and_no_actions(tmp_path, arrays, message):
     np.savez(tmp_path / "d.npz", observations=np.zeros((4, 7, 2)), **arrays)
     with pytest.raises(RecordingError, match=message):
         read_recordings(tmp_path / "d.npz")
+
+
+def test_names_of_columns_are_a_list(tmp_path):
+    np.savez(tmp_path / "d.npz", observations=np.zeros((7, 2)), observation_names=np.full((2, 2, 2), np.inf))
+    with pytest.raises(
+        RecordingError, match=r"observation_names in .* are float64 \(2, 2, 2\); expected a list of texts"
+    ):
+        read_recordings(tmp_path / "d.npz")
+
+
+def test_a_pause_may_be_of_any_length(tmp_path):
+    times = [*range(12), 1e20, 1e20 + 2e4, 1e20 + 4e4]
+    found = read_recordings(write(tmp_path / "d.csv", "time,x", [f"{time},{i % 5}" for i, time in enumerate(times)]))
+    assert found.names == ("d/0",) and found.lengths.tolist() == [12]
+
+
+def test_steps_after_a_very_long_pause_are_numbers(tmp_path):
+    steps = np.array([*range(12), *(10**20 + 2**20 * i for i in range(3))], dtype=np.float64)
+    recordings = from_arrays([np.arange(15.0) % 5])
+    moved = replace(recordings, origins=(("0", 10**20),), times=steps)
+    assert forget_plain_times(moved).times is not None
 
 
 def test_what_other_libraries_say_is_one_line(tmp_path):

@@ -147,14 +147,22 @@ def test_csv_long(tmp_path: Path, delimiter: str, name: str) -> None:
     same(found)
     assert found.names == NAMES
     assert found.observation_names == ("p", "v") and found.action_names == ("u",)
-    assert found.notes == (f"column {name.strip()!r} names the sequence (--sequence COLUMN)", "column 't' orders rows")
+    assert found.notes[:2] == (
+        f"column {name.strip()!r} names the sequence (--sequence COLUMN)",
+        "column 't' orders rows",
+    )
+    assert "rows moved to the order of column 't', the first is row" in found.notes[2] and len(found.notes) == 3
 
 
 def test_csv_with_names_that_are_given(tmp_path: Path) -> None:
     path = written(tmp_path / "d.csv", ["id", "tick", "p", "v", "u"], [[9, -row[1], *row[2:]] for row in rows()[:7]])
     found = read_recordings(path, Layout(sequence="id", time="tick", actions=("u",)))
     same(found, [SEEN[0][::-1]], [ACTED[0][::-1]])
-    assert found.names == ("9",) and found.notes == ("column 'id' names the sequence", "column 'tick' orders rows")
+    assert found.names == ("9",) and found.notes == (
+        "column 'id' names the sequence",
+        "column 'tick' orders rows",
+        "6 rows moved to the order of column 'tick', the first is row 1 of sequence '9' (-1.0)",
+    )
     found = read_recordings(path, Layout(ignored=("id", "tick"), actions=("u",)))
     same(found, [SEEN[0]], [ACTED[0]])
     assert found.names == ("d",)

@@ -11,10 +11,18 @@ from gatel0rd.models.config import WorldModelConfig
 from gatel0rd.models.events import agreement, segments
 from gatel0rd.models.fitted import wrap_model
 from gatel0rd.nn.config import CellConfig
-from gatel0rd.recordings import RecordingError, from_arrays
+from gatel0rd.recordings import RecordingError, from_arrays, read_recordings
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.fit import fit, load_voters
-from gatel0rd.recordings.segmentation import NoGatesError, Segmentation, count_votes, segment, write_events
+from gatel0rd.recordings.segmentation import (
+    NoGatesError,
+    Segmentation,
+    count_votes,
+    format_time,
+    list_stamps,
+    segment,
+    write_events,
+)
 
 
 def jumping(count: int = 60, steps: int = 40):
@@ -107,6 +115,27 @@ def test_times_are_those_of_the_recording(fitted, lines, tmp_path):
     times = [int(row.split(",")[1]) for row in (tmp_path / "e.csv").read_text().splitlines()[1:]]
     assert times == [event.time + 6 for event in entry.events]
     assert any(abs(time - lines[2][0][0]) <= 1 for time in times)
+
+
+def test_stamps_keep_their_digits(tmp_path):
+    times = {
+        "ms": [f"{1700000000123 + 100 * step}" for step in range(12)],
+        "us": [f"{1700000000123456 + 10 * step}" for step in range(12)],
+        "s": [f"{1700000000 + step / 100:.2f}".rstrip("0").rstrip(".") for step in range(12)],
+        "small": [f"{0.1 * step:.1f}".removesuffix(".0") for step in range(12)],
+    }
+    for name, stamps in times.items():
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join(["time,x", *(f"{stamp},{step % 7}" for step, stamp in enumerate(stamps))]))
+        assert list_stamps(read_recordings(path)) == [stamps], name
+    assert [format_time(time) for time in (0.1 + 0.2, 1e-7, -5.0, 1e22, 1 / 3, 1700000000.123456)] == [
+        "0.3",
+        "0.0000001",
+        "-5",
+        "10000000000000000000000",
+        "0.3333333333333333",
+        "1700000000.123456",
+    ]
 
 
 def test_models_that_do_not_fit_are_errors(fitted):

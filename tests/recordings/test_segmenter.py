@@ -140,6 +140,91 @@ def test_detectors_of_other_parts_vote(levels):
     assert frame["votes"].tolist() == list(segmenter.segment([X[0]])[0].votes)
 
 
+@pytest.fixture(scope="module")
+def two_columns(levels):
+    X, _ = unpack(levels)
+    rng = np.random.default_rng(7)
+    return [pandas.DataFrame({"level": rows[:, 0], "temp": 300 + rng.normal(size=len(rows))}) for rows in X]
+
+
+def test_columns_of_tables_are_known_by_their_names(levels, two_columns):
+    turned = [table[["temp", "level"]] for table in two_columns]
+    segmenter = EventSegmenter(method="changes").fit(two_columns)
+    cuts = [own.tolist() for own in segmenter.predict(two_columns)]
+    assert sum(map(len, cuts)) >= 10
+    assert [own.tolist() for own in segmenter.predict(turned)] == cuts
+    assert segmenter.predict(turned[1]).tolist() == cuts[1]
+    assert segmenter.score(turned) == segmenter.score(two_columns)
+    mixed = EventSegmenter(method="changes").fit([*two_columns[:4], *turned[4:]])
+    assert mixed.detector_.observations == segmenter.detector_.observations
+    assert mixed.feature_names_in_.tolist() == ["level", "temp"]
+    for wrong, message in (
+        (two_columns[0].rename(columns={"temp": "heat"}), "the table lacks temp and has also heat"),
+        (two_columns[0].assign(heat=1.0), "the table has also heat"),
+        (two_columns[0][["level"]], "the table lacks temp"),
+    ):
+        for ask in (segmenter.predict, segmenter.transform, segmenter.score, segmenter.to_frame):
+            with pytest.raises(ValueError, match=f"feature names should match .*level, temp were expected, {message}"):
+                ask([wrong])
+    several = pandas.concat([two_columns[0].assign(trial="a"), two_columns[1].assign(trial="b")])
+    assert [own.tolist() for own in segmenter.predict(several)] == cuts[:2]
+    with pytest.raises(RecordingError, match="table 1 of the list holds 2 sequences; expected one in each"):
+        segmenter.predict([two_columns[0], several])
+    with pytest.raises(RecordingError, match="the table lacks temp"):
+        EventSegmenter(method="changes").fit([two_columns[0], two_columns[1][["level"]]])
+    arrays = [table.to_numpy() for table in two_columns]  # have no names: their order counts
+    assert [own.tolist() for own in segmenter.predict(arrays)] == cuts
+    with pytest.raises(ValueError, match="X has 1 features, but EventSegmenter is expecting 2"):
+        segmenter.score([arrays[0][:, :1]])
+    assert not hasattr(segmenter.fit(arrays), "feature_names_in_")
+
+
+def test_names_of_columns_may_be_numbers(levels, two_columns):
+    array = two_columns[0].to_numpy()
+    table = pandas.DataFrame(array)
+    before = list(table.columns)
+    found = EventSegmenter(method="changes").fit(table)
+    assert found.predict(table).tolist() == EventSegmenter(method="changes").fit_predict(array).tolist()
+    assert list(table.columns) == before == [0, 1]
+    assert EventSegmenter(method="changes").fit(table, actions=[1]).n_features_in_ == 1
+    with pytest.raises(RecordingError, match="the table has more than one column 1; rename them"):
+        found.predict(table.assign(**{"1": 0.0}))
+
+
+def test_sequences_of_a_table_may_share_their_stamps(levels, segmenter):
+    X, _ = unpack(levels)
+    parts = [pandas.DataFrame({"trial": name, "level": X[place][:, 0]}) for place, name in enumerate("ba")]
+    alone = [segmenter.transform(part[["level"]]).to_numpy() for part in parts]
+    turns = pandas.concat(parts).sort_index(kind="stable")  # b, a, b, a, ...
+    labels = segmenter.transform(turns)
+    assert labels.index.equals(turns.index) and labels.name == "segment" and labels.dtype == np.int64
+    for name, own in zip("ba", alone, strict=True):
+        cuts = np.flatnonzero(np.diff(labels[(turns["trial"] == name).to_numpy()]))
+        assert cuts.tolist() == np.flatnonzero(np.diff(own)).tolist() and len(cuts) > 0
+    assert EventSegmenter(method="changes").fit(turns).labels_.index.equals(turns.index)
+
+
+@pytest.mark.parametrize("kind", ["table", "named", "tables", "array", "arrays"])
+def test_rows_that_are_cut_off_at_the_edges_shift_nothing(levels, segmenter, kind):
+    rows, true = unpack(levels)[0][0].copy(), levels.boundaries[0].tolist()
+    rows[:7] = rows[-4:] = np.nan
+    stamps = pandas.date_range("2024-01-01", periods=90, freq="h")
+    table = pandas.DataFrame({"level": rows[:, 0]}, index=stamps)
+    X = {
+        "table": table,
+        "named": table.assign(trial="a"),
+        "tables": [table],
+        "array": rows,
+        "arrays": [rows],
+    }[kind]
+    cuts, labels, frame = segmenter.predict(X), segmenter.transform(X), segmenter.to_frame(X)
+    cuts, labels = (cuts, labels) if kind in ("table", "array") else (cuts[0], labels if kind == "named" else labels[0])
+    times = np.arange(90) if kind.startswith("array") else stamps.to_numpy()
+    assert cuts.tolist() == times[true].tolist() and frame["time"].tolist() == list(times[true])
+    assert len(labels) == 90 and (np.flatnonzero(np.diff(labels)) + 1).tolist() == true
+    assert segmenter.score(X, true if kind in ("table", "array") else [true]) == 1
+
+
 ONE_SEQUENCE = "the rows of a table are the steps of one sequence, so that their order and number matter"
 NOT_FOR_SEQUENCES = {
     "check_clustering": "it clusters points, gives them as a list of lists (here: sequences), and expects blobs back",

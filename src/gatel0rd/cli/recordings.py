@@ -94,6 +94,10 @@ def fit(
     named = [name for name, value in given if value is not None]
     if len(named) > 1:
         raise ValueError(f"both {' and '.join(named)} were given; hold the events or the gates, or fix λ")
+    if named and cell != "gatel0rd":
+        raise ValueError(
+            f"{named[0]} is about gates, which the cell {cell} does not have; leave it out, or fit gatel0rd"
+        )
     config = FitConfig(
         cell=cell,
         hidden_size=hidden_size,
@@ -174,6 +178,7 @@ def segment(
     check_writable(out)
     fitted = load(model)
     recordings = read_for_models([(model.name, fitted)], data, sequence=sequence, time=time)
+    print_lines([f"note: {note}" for note in recordings.notes])
     voters = load_voters(model)
     found = find_segments(fitted, recordings, apart=APART if apart is None else apart, method=method, voters=voters)
     write_events(found, out, recordings)
@@ -308,6 +313,7 @@ def explore(
         )
     loaded = [(zoo_name(path) or path.name or str(path), load(path)) for path in models]
     recordings = read_for_models(loaded, named, sequence=sequence, time=time) if named else None
+    print_lines([f"note: {note}" for note in recordings.notes] if recordings is not None else [])
     if save is not None:
         check_writable(save)
         print_written(save_page(loaded, recordings, save))

@@ -17,6 +17,8 @@ from gatel0rd.models.world_model import Rollout, WorldModel
 Array = NDArray[np.floating[Any]]
 PRECISION = 1e-4
 """Share of a column's spread that rounding to float32 may cost."""
+ROUNDING = 4 * float(np.finfo(np.float64).eps)
+"""Spread of a constant column that was computed, relative to its size."""
 
 
 def narrow(values: NDArray[Any], *, whole: bool = True) -> Array:
@@ -48,9 +50,11 @@ class Scaling:
     def of(values: Array) -> Scaling:
         """Mean 0 and standard deviation 1 on these rows; constant columns keep their size."""
         std = values.std(axis=0, dtype=np.float64)
+        # that of a constant is not 0 if its mean is rounded, and what is divided by it may overflow
+        rounding = ROUNDING * np.abs(values).max(axis=0, initial=0.0)
         return Scaling(
             tuple(values.mean(axis=0, dtype=np.float64).tolist()),
-            tuple(np.where(std > 0, std, 1.0).tolist()),
+            tuple(np.where(np.ptp(values, axis=0) > rounding, std, 1.0).tolist()),
         )
 
     def fits(self, size: int) -> bool:

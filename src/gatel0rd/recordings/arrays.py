@@ -119,7 +119,7 @@ def assign_roles(recordings: Recordings, layout: Layout, source: str | Path) -> 
     if layout.categories:
         raise RecordingError(f"{source} holds numbers; columns of categories are read from tables (.csv, .parquet)")
     check_roles(layout, [*recordings.observation_names, *recordings.action_names], source)
-    taken = {*layout.observations, *layout.actions, *layout.ignored}
+    taken = {*layout.observations, *layout.actions, *layout.ignored, *layout.left_out}
     observed = layout.observations or [name for name in recordings.observation_names if name not in taken]
     acted = [*(name for name in recordings.action_names if name not in taken), *layout.actions]
     return recordings.select_columns(observed, acted, str(source))
@@ -149,7 +149,7 @@ def from_npz(path: Path, layout: Layout) -> Recordings:
     """Read observations [N, T, O], or [S, O] with lengths [N] or sequence [S], or an array [T, O] per sequence."""
     arrays = plain_arrays(path)
     columns = {
-        name: [str(entry) for entry in np.atleast_1d(arrays.pop(name))] if name in arrays else None
+        name: read_names(arrays.pop(name), name, path) if name in arrays else None
         for name in ("observation_names", "action_names")
     }
     if layout.sequence is not None and layout.sequence not in arrays:
@@ -181,6 +181,13 @@ def from_npz(path: Path, layout: Layout) -> Recordings:
         )
     joined = join_sequences(arrays.values(), names=list(arrays), observation_names=columns["observation_names"])
     return replace(assign_roles(joined, roles, path), layout=layout)
+
+
+def read_names(array: NDArray[Any], what: str, path: Path) -> list[str]:
+    """The names of columns."""
+    if array.ndim > 1 or array.dtype.kind not in "fiubUS":
+        raise RecordingError(f"{what} in {path} are {array.dtype} {array.shape}; expected a list of texts")
+    return [str(entry) for entry in np.atleast_1d(array)]
 
 
 def join_archive(archive: Archive, columns: dict[str, list[str] | None]) -> Recordings:

@@ -7,6 +7,7 @@ model does not know is an error, unless one of its values is :data:`OTHER`, whic
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class CellReader:
         self.name, self.path, self.known = name, path, known
         self.codes: dict[str, int] | None = None if known is None else {text: i for i, text in enumerate(known.values)}
         self.has_numbers = False
+        self._rows = 0
+        self._named: list[tuple[NDArray[np.int64], list[str]]] = []
 
     @property
     def is_text(self) -> bool:
@@ -50,10 +53,30 @@ class CellReader:
                 if self.has_numbers or not all(map(is_text, column)):
                     raise
                 self.codes = {}
+                number_labels((text for _, texts in self._named for text in texts), self.codes)
             else:
-                self.has_numbers = self.has_numbers or bool(np.isfinite(found).any())
+                self._remember_names(column, found)
+                self._rows += len(found)
                 return found
+        self._rows += len(column)
         return self._read_texts(column, lines)
+
+    def _remember_names(self, column: Any, found: NDArray[np.float64]) -> None:
+        """Where :data:`NAMES` stand, as long as texts may follow, with which they are values."""
+        self.has_numbers = self.has_numbers or bool(np.isfinite(found).any())
+        if self.has_numbers:
+            self._named = []
+        elif not (isinstance(column, np.ndarray) and column.dtype.kind in "fiub"):
+            rows = [row for row, cell in enumerate(column) if not is_missing(cell)]
+            if rows:
+                texts = [sys.intern(str(column[row]).strip()) for row in rows]
+                self._named.append((np.array(rows, dtype=np.int64) + self._rows, texts))
+
+    def complete(self, codes: NDArray[Any]) -> None:
+        """Set the numbers of values that were read before it was clear that the column is text. Shape: [S]."""
+        if self.codes is not None:
+            for rows, texts in self._named:
+                codes[rows] = number_labels(texts, self.codes)
 
     def _read_texts(self, column: Any, lines: Sequence[int]) -> NDArray[np.float64]:
         assert self.codes is not None

@@ -297,10 +297,20 @@ class Partition:
         return self._constants
 
 
-def partition(designs: Sequence[Design], prior: Prior) -> tuple[list[list[int]], Floats]:
+def choose_condition(lengths: NDArray[np.int64]) -> int:
+    """Steps that evidence takes as given: :data:`CONDITION`, but none if no sequence (of so many rows) has more."""
+    return CONDITION if lengths.max() - 1 > CONDITION else 0
+
+
+def count_conditioned(lengths: NDArray[np.int64], condition: int) -> int:
+    """Steps of sequences (of so many rows) after those that evidence takes as given; at least one, to divide by."""
+    return max(1, int(np.maximum(lengths - 1 - condition, 0).sum()))
+
+
+def partition(designs: Sequence[Design], prior: Prior, condition: int = CONDITION) -> tuple[list[list[int]], Floats]:
     """The best boundaries of sequences, as steps of their designs, and the evidence for each sequence over all.
 
-    The evidence is the logarithm of the density of all steps after the first :data:`CONDITION`, given those.
+    The evidence is the logarithm of the density of all steps after the first few (``condition``), given those.
     """
     lengths = np.array([len(design.targets) for design in designs])
     longest = int(lengths.max())
@@ -312,13 +322,16 @@ def partition(designs: Sequence[Design], prior: Prior) -> tuple[list[list[int]],
     )
     state = Partition(prior, len(designs), min(CANDIDATES, longest))
     before = np.zeros((len(designs), longest), np.int64)
-    given = np.zeros(len(designs))
+    given, evidence = np.zeros(len(designs)), np.zeros(len(designs))
     for time in range(longest):
         running = lengths > time
         before[:, time] = state.begin(running)
         state.observe(targets[:, time], features[:, time], running)
-        if time + 1 == CONDITION:
-            given = state.total_evidence()
+        ended = lengths == time + 1  # candidates of a sequence that has ended are forgotten later
+        if ended.any() or time + 1 == condition:
+            total = state.total_evidence()
+            evidence[ended] = total[ended]
+            given = np.where(running, total, given) if time + 1 <= condition else given
     found = []
     for index, best in enumerate(np.argmax(state.scores, axis=1)):
         start, cuts = int(state.starts[index, best]), []
@@ -326,4 +339,4 @@ def partition(designs: Sequence[Design], prior: Prior) -> tuple[list[list[int]],
             cuts.append(start)
             start = int(before[index, start])
         found.append(cuts[::-1])
-    return found, state.total_evidence() - given
+    return found, evidence - given

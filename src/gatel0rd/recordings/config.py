@@ -65,6 +65,12 @@ class FitConfig:
             raise ValueError(f"minutes is {self.minutes}; expected more than 0")
         if self.sparsity_weight is not None and not self.sparsity_weight >= 0:
             raise ValueError(f"sparsity_weight is {self.sparsity_weight}; expected 0 or more")
+        named = {"events": self.events, "gate_rate": self.gate_rate, "sparsity_weight": self.sparsity_weight}
+        if self.cell != "gatel0rd" and (given := [name for name, value in named.items() if value is not None]):
+            raise ValueError(
+                f"{given[0]} is about gates, which the cell {self.cell} does not have; leave it out, or choose the "
+                "cell gatel0rd"
+            )
         for name in ("hidden_size", "features", "layers", "rounds", "round_updates", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")

@@ -19,10 +19,12 @@ from gatel0rd.config import from_json
 from gatel0rd.models.events import keep_apart
 from gatel0rd.models.fitted import Scaling
 from gatel0rd.recordings.changes import (
+    CONDITION,
     FLOOR,
     Partition,
     Prior,
     Statistics,
+    choose_condition,
     estimate_prior,
     measure_evidence,
     partition,
@@ -90,6 +92,7 @@ class ChangeDetector:
         change = np.concatenate([np.diff(piece[0], axis=0) for piece in pieces]).std(axis=0)
         floor = FLOOR * np.minimum(1.0, change) + 1e-6
         steps = sum(len(piece[0]) - 1 for piece in pieces)
+        condition = choose_condition(np.array([len(piece[0]) for piece in pieces]))
         evidence: dict[str, float] = {}
         best: tuple[str, Explanation, Prior] | None = None
         explanations = propose_explanations(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
@@ -99,7 +102,7 @@ class ChangeDetector:
             for _ in range(ROUNDS):
                 found, _ = partition_in_batches(designs, prior)
                 prior = refine_prior(designs, found, prior, floor)
-            evidence[name] = float(partition_in_batches(designs, prior)[1].sum()) / steps
+            evidence[name] = float(partition_in_batches(designs, prior, condition)[1].sum()) / steps
             if best is None or evidence[name] > evidence[best[0]]:
                 best = (name, explanation, prior)
         assert best is not None
@@ -114,9 +117,13 @@ class ChangeDetector:
         """The regression of every sequence."""
         return [self.design(*recordings.sequence(index)) for index in range(len(recordings))]
 
-    def measure_evidence(self, recordings: Recordings) -> float:
-        """Logarithm of the density of recordings, in the detector's units, over all boundaries they may have."""
-        return float(partition_in_batches(self.designs(recordings), self.prior)[1].sum())
+    def measure_evidence(self, recordings: Recordings, condition: int = CONDITION) -> float:
+        """Logarithm of the density of recordings, in the detector's units, over all boundaries they may have.
+
+        Args:
+            condition: steps at the beginning of every sequence that are taken as given.
+        """
+        return float(partition_in_batches(self.designs(recordings), self.prior, condition)[1].sum())
 
     def find(self, recordings: Recordings, *, apart: int) -> list[list[Change]]:
         """The boundaries of every sequence, at least ``apart`` steps apart."""
@@ -245,12 +252,14 @@ class OnlineChanges:
         return None if begun is None else begun + 1
 
 
-def partition_in_batches(designs: Sequence[Design], prior: Prior) -> tuple[list[list[int]], NDArray[np.float64]]:
+def partition_in_batches(
+    designs: Sequence[Design], prior: Prior, condition: int = CONDITION
+) -> tuple[list[list[int]], NDArray[np.float64]]:
     """:func:`~gatel0rd.recordings.changes.partition` of any number of sequences of any lengths, in little memory."""
     found: list[list[int]] = [[] for _ in designs]
     evidence = np.zeros(len(designs))
     for batch in batch_by_length(designs, prior):
-        cuts, values = partition([designs[index] for index in batch], prior)
+        cuts, values = partition([designs[index] for index in batch], prior, condition)
         for index, own, value in zip(batch, cuts, values, strict=True):
             found[index], evidence[index] = own, value
     return found, evidence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gatel0rd.config import from_json
 from gatel0rd.recordings.layout import Categories, Layout, MissingColumnError, RecordingError, list_names
@@ -66,9 +66,14 @@ def read_for_models(
         raise RecordingError(f"actions were moved up by one row for {moved} only (--same-row); look at others apart")
     columns = {encoded: entry.column for entry in categories for encoded in entry.names}
     is_wide = any(layout.wide for layout in layouts.values())
+    sequence = sequence or share_column(layouts, "sequence")
+    time = time or share_column(layouts, "time")
+    needed = {*name_columns((*observed, *acted), columns), sequence, time}
     layout = Layout(
-        sequence=sequence or share_column({name: layout.sequence for name, layout in layouts.items()}, "sequence"),
-        time=time or share_column({name: layout.time for name, layout in layouts.items()}, "time"),
+        sequence=sequence,
+        time=time,
+        # or else a column of time would be found by its name once more, and the rows be resampled
+        left_out=tuple(name for name in find_ignored(layouts) if name not in needed),
         # the columns of a wide table have other names than the models', such as level_0 for level
         observations=() if is_wide else name_columns(observed, columns),
         actions=() if is_wide else name_columns(acted, columns),
@@ -112,13 +117,25 @@ def share_categories(found: dict[str, tuple[Categories, ...]]) -> list[Categorie
     return [entry for _, entry in shared.values()]
 
 
-def share_column(columns: dict[str, str | None], role: str) -> str | None:
+def share_column(layouts: dict[str, Layout], role: Literal["sequence", "time"]) -> str | None:
     """The column that the models' own data had in a role; models that name none take that of the others."""
+    columns = {name: layout.sequence if role == "sequence" else layout.time for name, layout in layouts.items()}
     named = {name: column for name, column in columns.items() if column is not None}
     if len(set(named.values())) > 1:
         found = ", ".join(f"{column} for {name}" for name, column in named.items())
         raise RecordingError(f"the models name different columns for the {role} ({found}); choose one with --{role}")
-    return next(iter(named.values()), None)
+    shared = next(iter(named.values()), None)
+    if shared in (ignored := find_ignored(layouts)):
+        raise RecordingError(
+            f"column {shared!r} is the {role} for {list_names(list(named))} and was left out for {ignored[shared]}; "
+            f"look at one of them at a time, or say --{role} {shared}"
+        )
+    return shared
+
+
+def find_ignored(layouts: dict[str, Layout]) -> dict[str, str]:
+    """The columns that were left out of the models' own data, and for which model."""
+    return {column: name for name, layout in layouts.items() for column in (*layout.ignored, *layout.left_out)}
 
 
 def explain_need(models: Sequence[NamedModel], column: str) -> str:

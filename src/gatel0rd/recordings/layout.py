@@ -61,6 +61,7 @@ class Layout:
         observations: columns to predict; all that have no other role if not given.
         actions: columns that are given, not predicted.
         ignored: columns to leave out.
+        left_out: columns to leave out where there are any: those that a model's own data had and it does not need.
         wide: whether a row of a table is a whole sequence; seen from the names of the columns if not given.
         categories: columns whose values are names; columns of text are found by themselves.
         same_row: whether actions stand in the row that they explain, not in the one before; they are moved up then.
@@ -78,6 +79,7 @@ class Layout:
     observations: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     wide: bool | None = None
     categories: tuple[Categories, ...] = ()
     same_row: bool = False

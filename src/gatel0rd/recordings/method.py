@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gatel0rd.recordings.changes import CONDITION
+from gatel0rd.recordings.changes import CONDITION, choose_condition, count_conditioned
 from gatel0rd.recordings.detector import ChangeDetector
 from gatel0rd.recordings.recordings import Recordings
 from gatel0rd.recordings.whole import MOST_SEQUENCES, MOST_STEPS, FollowedSequence
@@ -66,10 +66,11 @@ def choose_method(
     """
     detector = ChangeDetector.learn(train)
     shown = shorten(validation)
-    steps = max(1, int(np.maximum(shown.lengths - 1 - CONDITION, 0).sum()))
-    evidence = {"changes": detector.measure_evidence(shown) / steps}
+    condition = choose_condition(shown.lengths)
+    steps = count_conditioned(shown.lengths, condition)
+    evidence = {"changes": detector.measure_evidence(shown, condition) / steps}
     if followed is not None:
-        evidence["gates"] = measure_gate_evidence(*followed) / steps
+        evidence["gates"] = measure_gate_evidence(*followed, condition) / steps
     best: MethodName = "gates" if evidence.get("gates", -math.inf) > evidence["changes"] else "changes"
     return MethodChoice(asked or best, evidence, detector)
 
@@ -80,8 +81,10 @@ def shorten(recordings: Recordings) -> Recordings:
     return taken if taken.lengths.max() <= MOST_STEPS else taken.cut(MOST_STEPS)
 
 
-def measure_gate_evidence(train: Sequence[FollowedSequence], validation: Sequence[FollowedSequence]) -> float:
-    """Logarithm of the density of validation sequences, after their first steps."""
+def measure_gate_evidence(
+    train: Sequence[FollowedSequence], validation: Sequence[FollowedSequence], condition: int = CONDITION
+) -> float:
+    """Logarithm of the density of validation sequences, after their first steps (``condition``)."""
     opened = np.concatenate([is_open(entry) for entry in train])
     errors = np.concatenate([entry.errors for entry in train]).astype(np.float64)
     variances = np.stack(
@@ -95,9 +98,9 @@ def measure_gate_evidence(train: Sequence[FollowedSequence], validation: Sequenc
     for entry in validation:
         chosen = variances[is_open(entry).astype(int)]
         density = -0.5 * (np.log(2 * np.pi * chosen) + np.square(entry.errors, dtype=np.float64) / chosen)
-        steps, events = len(density) - CONDITION, int((entry.boundaries >= CONDITION).sum())
+        steps, events = len(density) - condition, int((entry.boundaries >= condition).sum())
         if steps > 0:
-            total += float(density[CONDITION:].sum())
+            total += float(density[condition:].sum())
             total += events * math.log(hazard) + (steps - events) * math.log1p(-hazard)
     return total
 

@@ -65,7 +65,7 @@ def measure_errors(recordings: Recordings, config: FitConfig, transitions: int, 
             minutes=None if config.minutes is None else SHARE * config.minutes,
             gate_rate=None,
             events=None,
-            sparsity_weight=0.0,
+            sparsity_weight=0.0 if config.cell == "gatel0rd" else None,  # others have no gates to be about
         )
         fitter = Fitter(recordings, short, Path(place), engine=engine)
         fitter.stepper.sparsity_weight = LOWEST * fitter.unit_price

@@ -92,7 +92,7 @@ def read_many(paths: Sequence[Path], layout: Layout) -> Recordings:
     """Read many files; a file without names of sequences is one sequence."""
     parts = [read_file(path, layout) for path in paths]
     if any(part.layout.categories != parts[0].layout.categories for part in parts):
-        layout = replace(layout, categories=join_categories(parts))
+        layout = replace(layout, categories=join_categories(paths, parts, layout))
         parts = [read_file(path, layout) for path in paths]
     first = parts[0]
     for path, part in zip(paths, parts, strict=True):
@@ -122,10 +122,27 @@ def read_many(paths: Sequence[Path], layout: Layout) -> Recordings:
     )
 
 
-def join_categories(parts: Sequence[Recordings]) -> tuple[Categories, ...]:
+def join_categories(paths: Sequence[Path], parts: Sequence[Recordings], layout: Layout) -> tuple[Categories, ...]:
     """The categories of all files, column by column."""
     found: dict[str, set[str]] = {}
-    for part in parts:
+    every = list(dict.fromkeys(entry.column for part in parts for entry in part.layout.categories))
+    for path, part in zip(paths, parts, strict=True):
+        if lacking := [column for column in every if column in (*part.observation_names, *part.action_names)]:
+            check_missing(path, part, lacking)
+            # without any text "none" and "-" were missing numbers
+            asked = (*layout.categories, *(Categories(column=column) for column in lacking))
+            part = read_file(path, replace(layout, categories=asked))
         for entry in part.layout.categories:
             found.setdefault(entry.column, set()).update(entry.values)
     return tuple(Categories(column=column, values=tuple(sorted(values))) for column, values in found.items())
+
+
+def check_missing(path: Path, part: Recordings, columns: Sequence[str]) -> None:
+    """Columns that hold texts in other files may not hold numbers in this one."""
+    values = dict(zip(part.observation_names, part.observations.T, strict=True))
+    values |= dict(zip(part.action_names, part.actions.T, strict=True))
+    if numbers := [column for column in columns if not np.isnan(values[column]).all()]:
+        raise RecordingError(
+            f"column {numbers[0]!r} of {path} holds numbers, and texts in other files; repair it, or --categories "
+            f"{numbers[0]} reads numbers and texts as categories"
+        )

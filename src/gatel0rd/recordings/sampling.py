@@ -124,6 +124,6 @@ def forget_plain_times(recordings: Recordings) -> Recordings:
     """Without time stamps that are no more than the numbers of the rows."""
     if recordings.times is None or recordings.times.dtype.kind == "M":
         return recordings
-    first = np.array([first for _, first in recordings.origins], dtype=np.int64)
+    first = np.array([first for _, first in recordings.origins], dtype=np.float64)  # after a pause of any length
     numbers = np.arange(len(recordings.times)) + np.repeat(first - recordings.starts, recordings.lengths)
     return replace(recordings, times=None) if np.array_equal(recordings.times, numbers) else recordings

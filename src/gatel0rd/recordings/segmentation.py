@@ -65,6 +65,11 @@ class Segmentation:
     def segments(self) -> list[tuple[int, int]]:
         return segments(self.boundaries, self.length)
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Boundaries as rows of the recording, from whose edges rows without values may have been cut off."""
+        return np.array(self.boundaries, dtype=np.int64) + self.first
+
     def row_labels(self) -> NDArray[np.int64]:
         """The label of the segment that each row is in, [T]."""
         rows = np.zeros(self.length, dtype=np.int64)
@@ -306,9 +311,15 @@ def list_stamps(recordings: Recordings) -> list[list[str] | None]:
     if recordings.times is None:
         return [None] * len(recordings)
     times = recordings.times
-    texts = [f"{time:.12g}" for time in times.tolist()] if times.dtype.kind != "M" else times.astype(str).tolist()
+    texts = list(map(format_time, times.tolist())) if times.dtype.kind != "M" else times.astype(str).tolist()
     texts = [text.removesuffix(".000000") for text in texts]
     return [texts[start : start + length] for start, length in zip(recordings.starts, recordings.lengths, strict=True)]
+
+
+def format_time(time: float) -> str:
+    """A time stamp with all its digits, but for those that computing left behind: 0.3 and not 0.30000000000000004."""
+    exact, short = (np.format_float_positional(value, trim="-") for value in (time, float(f"{time:.15g}")))
+    return short if len(short) < len(exact) - 2 else exact
 
 
 def list_changes(entry: Segmentation, voted: bool) -> Iterator[list[str]]:

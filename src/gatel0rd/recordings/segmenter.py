@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from gatel0rd.models.events import APART, agreement
 from gatel0rd.models.fitted import FittedModel
 from gatel0rd.nn.config import CellName
-from gatel0rd.recordings.changes import CONDITION
+from gatel0rd.recordings.changes import choose_condition, count_conditioned
 from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.detector import ChangeDetector, OnlineChanges
-from gatel0rd.recordings.frames import Sequences, read_sequences
+from gatel0rd.recordings.frames import GivenSequences, Sequences, read_sequences
 from gatel0rd.recordings.method import MethodName
 from gatel0rd.recordings.online import OnlineGates
 from gatel0rd.recordings.recordings import Recordings
@@ -113,6 +113,7 @@ class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
         given = read_sequences(X, actions)
         self._learn(given.recordings)
         self.n_features_in_ = len(given.recordings.observation_names)
+        vars(self).pop("feature_names_in_", None)  # of a fit before
         if given.names is not None:
             self.feature_names_in_ = np.array(given.names, dtype=object)
         self.labels_ = self.transform(X, actions=actions)
@@ -144,16 +145,8 @@ class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def segment(self, X: Sequences, *, actions: Sequences | None = None) -> list[Segmentation]:
         """Boundaries, segments, labels and events of every sequence."""
-        self._check_fitted()
-        given = read_sequences(X, actions)
+        given = self._read(X, actions)
         recordings = given.recordings
-        columns = self._columns()
-        if len(recordings.observation_names) != columns:
-            found = len(recordings.observation_names)
-            raise ValueError(
-                f"X has {found} features, but {type(self).__name__} is expecting {columns} features as input: "
-                f"the sequences have {found} columns; the model was fitted to {columns}"
-            )
         if recordings.names != given.expected_names:
             raise ValueError(
                 "some sequences are too short or have long gaps, and would be left out or split: there would not be "
@@ -170,8 +163,8 @@ class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def predict(self, X: Sequences, *, actions: Sequences | None = None) -> Any:
         """The boundaries of every sequence: a list of arrays; of one table with time stamps, those stamps."""
-        found = [np.array(entry.boundaries, dtype=np.int64) for entry in self.segment(X, actions=actions)]
-        given = read_sequences(X, actions)
+        found = [entry.rows for entry in self.segment(X, actions=actions)]
+        given = self._read(X, actions)
         if given.times is not None:
             times = [given.times[place][cuts] for place, cuts in enumerate(found)]
             return times[0] if given.single else times
@@ -187,8 +180,7 @@ class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
         Arrays of whole numbers; of a pandas table a series with the table's index.
         """
         found = [entry.row_labels() for entry in self.segment(X, actions=actions)]
-        given = read_sequences(X, actions)
-        return given.label_rows(found)
+        return self._read(X, actions).label_rows(found)
 
     def fit_transform(self, X: Sequences, y: Any = None, *, actions: Sequences | None = None) -> Any:
         """Fit, and label the rows of the same sequences."""
@@ -200,15 +192,15 @@ class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
         With ``y``, the true boundaries of every sequence: F1 of :meth:`predict`, where boundaries match one to one if
         they are less than ``apart`` steps apart. Without: nats per step that the change detector gives the sequences.
         """
-        self._check_fitted()
-        given = read_sequences(X, actions)
+        given = self._read(X, actions)
         recordings = given.recordings
         if y is None:
-            steps = max(1, int(np.maximum(recordings.lengths - 1 - CONDITION, 0).sum()))
-            return self.detector_.measure_evidence(recordings) / steps
-        found = [entry.boundaries for entry in self.segment(X, actions=actions)]
+            condition = choose_condition(recordings.lengths)
+            steps = count_conditioned(recordings.lengths, condition)
+            return self.detector_.measure_evidence(recordings, condition) / steps
+        found = [entry.rows for entry in self.segment(X, actions=actions)]
         true = [y] if given.single else list(y)
-        return agreement(found, true, int(recordings.lengths.max()), self.apart - 1).f1
+        return agreement(found, true, max(given.lengths), self.apart - 1).f1
 
     def begin(self) -> OnlineChanges | OnlineGates:
         """Begin a sequence whose rows come one by one, for :meth:`update` or to keep several apart."""
@@ -232,10 +224,10 @@ class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
         """A pandas table with a row per boundary: sequence, time (stamp), probability, label, and what changed."""
         import pandas
 
-        found, given = self.segment(X, actions=actions), read_sequences(X, actions)
+        found, given = self.segment(X, actions=actions), self._read(X, actions)
         rows = []
         for place, entry in enumerate(found):
-            for number, cut in enumerate(entry.boundaries):
+            for number, cut in enumerate(entry.rows.tolist()):
                 time = cut if given.times is None else given.times[place][cut]
                 changed = entry.variables[number] if entry.variables else {}
                 rows.append(
@@ -258,6 +250,18 @@ class EventSegmenter(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _method(self) -> MethodName:
         return self.method or (self.method_ if hasattr(self, "method_") else "gates")
+
+    def _read(self, X: Sequences, actions: Sequences | None) -> GivenSequences:
+        """Sequences with the columns of the fit; those of tables are known by their names."""
+        self._check_fitted()
+        given = read_sequences(X, actions, names=vars(self).get("feature_names_in_"))
+        found, columns = len(given.recordings.observation_names), self._columns()
+        if found != columns:
+            raise ValueError(
+                f"X has {found} features, but {type(self).__name__} is expecting {columns} features as input: "
+                f"the sequences have {found} columns; the model was fitted to {columns}"
+            )
+        return given
 
     def _columns(self) -> int:
         return len(self.detector_.observations.offset if self.model_ is None else self.model_.observation_names)

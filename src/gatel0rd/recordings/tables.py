@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,11 @@ TIME_NAMES = ("time", "t", "step", "timestep", "frame", "timestamp", "date", "da
 DELIMITERS = ",;\t"
 DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+([eE][+-]?\d+)?\s*")
 """Only in files whose columns are separated by something else."""
+THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(\.\d{3})+\s*")
+"""Only in columns with decimal commas; elsewhere 1.000 is one."""
 UNNAMED = ("", "unnamed: 0", "__index_level_0__")
+HOUR = 3_600_000_000
+"""In microseconds."""
 FEWEST_WIDE = 10
 """Steps from which a table without names of sequences is read as wide: ``joint_1`` to ``joint_7`` are variables."""
 
@@ -47,9 +51,12 @@ def from_csv(path: Path, layout: Layout) -> Recordings:
             delimiter = find_delimiter(list(islice((line for line in file if line.strip()), 2)))
             file.seek(0)
             reader = csv.reader(file, delimiter=delimiter)
+            with_commas = set() if delimiter == "," else find_decimal_commas(reader)
+            file.seek(0)
+            reader = csv.reader(file, delimiter=delimiter)
             rows = ((reader.line_num, row) for row in reader if row and not (len(row) == 1 and row[0].isspace()))
-            if delimiter != ",":
-                rows = ((line, list(map(point_for_comma, row))) for line, row in rows)
+            if with_commas:
+                rows = ((line, points_for_commas(row, with_commas)) for line, row in rows)
             _, header = next(rows, (0, []))
             return from_rows(header, csv_chunks(len(header), rows, path), path, layout)
         except UnicodeDecodeError as error:
@@ -77,11 +84,24 @@ def _are_cut_alike(lines: Sequence[str], delimiter: str) -> bool:
     return len(widths) == 1 and widths != {1}
 
 
-def point_for_comma(cell: str) -> str:
-    """A number with a decimal point, also if it was written with a comma."""
-    if "," in cell and DECIMAL_COMMA.fullmatch(cell):
-        return cell.replace(".", "").replace(",", ".")
-    return cell
+def find_decimal_commas(rows: Iterable[list[str]]) -> set[int]:
+    """The columns in which any number has a decimal comma, wherever in the file it is."""
+    found: set[int] = set()
+    for row in rows:
+        for column, cell in enumerate(row):
+            if "," in cell and column not in found and DECIMAL_COMMA.fullmatch(cell):
+                found.add(column)
+    return found
+
+
+def points_for_commas(row: list[str], with_commas: set[int]) -> list[str]:
+    """Numbers with a decimal point, in columns with decimal commas; points are between thousands there."""
+    return [
+        cell.replace(".", "").replace(",", ".")
+        if column in with_commas and (DECIMAL_COMMA.fullmatch(cell) or THOUSANDS.fullmatch(cell))
+        else cell
+        for column, cell in enumerate(row)
+    ]
 
 
 def csv_chunks(width: int, rows: Iterator[tuple[int, list[str]]], path: Path) -> Iterator[Chunk]:
@@ -173,9 +193,8 @@ def from_rows(header: list[str], chunks: Iterator[Chunk], path: Path, layout: La
         *([f"column {columns.time!r} orders rows"] if columns.time else []),
         *(f"column {entry.column!r} holds categories: {', '.join(entry.values)}" for entry in texts),
     )
-    return replace(
-        from_long(rows, columns, path), notes=notes, layout=replace(layout, wide=False, categories=tuple(texts))
-    )
+    long = from_long(rows, columns, path)
+    return replace(long, notes=(*notes, *long.notes), layout=replace(layout, wide=False, categories=tuple(texts)))
 
 
 NO_SEQUENCE = "no column names a sequence, all rows are one"
@@ -189,7 +208,8 @@ def find_columns(header: Sequence[str], path: Path, layout: Layout) -> Columns:
     if header and all(map(is_number, header)) and find_steps(header) is None:
         raise RecordingError(f"the first line of {path} holds numbers ({header[0]}, ...); expected names of columns")
     check_roles(layout, header, path)
-    taken = {*layout.observations, *layout.actions, *layout.ignored, layout.sequence, layout.time} | nameless
+    taken = {layout.sequence, layout.time, *layout.observations, *layout.actions, *layout.ignored, *layout.left_out}
+    taken |= nameless
     free = {name.lower(): name for name in reversed(header) if name not in taken}
     sequence = layout.sequence or next((free[name] for name in SEQUENCE_NAMES if name in free), None)
     time = layout.time or next((free[name] for name in TIME_NAMES if name in free), None)
@@ -223,7 +243,10 @@ def collect_rows(
             times.append(parse_times(by_name[columns.time], columns.time, lines, path))
     if not blocks:
         raise RecordingError(f"{path} has a header and no rows")
-    return TableRows(np.concatenate(blocks), readers, np.concatenate(labels) if labels else None, times, list(numbers))
+    values = np.concatenate(blocks)
+    for place, reader in enumerate(readers):
+        reader.complete(values[:, place])
+    return TableRows(values, readers, np.concatenate(labels) if labels else None, times, list(numbers))
 
 
 def find_steps(names: Sequence[str]) -> dict[str, list[int]] | None:
@@ -264,7 +287,7 @@ def from_long(rows: TableRows, columns: Columns, path: Path) -> Recordings:
     """A time step per row."""
     labels = np.zeros(len(rows.values), dtype=np.int64) if rows.labels is None else rows.labels
     names = rows.names or [path.stem]
-    order = order_rows(labels, rows.times, f"{path}: column {columns.time!r}", names)
+    order, notes = order_rows(labels, rows.times, columns.time, path, names)
     values = rows.values if order is None else rows.values[order]
     times = np.concatenate(rows.times) if rows.times else None
     border = len(columns.observations)
@@ -278,26 +301,92 @@ def from_long(rows: TableRows, columns: Columns, path: Path) -> Recordings:
         names=tuple(names),
         lengths=np.bincount(labels).astype(np.int64),
         times=times if times is None or order is None else times[order],
+        notes=notes,
     )
 
 
 def order_rows(
-    label: NDArray[np.int64], times: list[NDArray[Any]], column: str, names: Sequence[str]
-) -> NDArray[Any] | None:
-    """Where each row comes from when sequences are together and in the order of time; None if they are already."""
-    order = grouped = np.argsort(label, kind="stable")
+    label: NDArray[np.int64], times: list[NDArray[Any]], column: str | None, path: Path, names: Sequence[str]
+) -> tuple[NDArray[Any] | None, tuple[str, ...]]:
+    """Where each row comes from when sequences are together and in the order of time; None if they are already.
+
+    With a note if rows of a sequence are not in the order of time.
+    """
+    order = np.argsort(label, kind="stable")
+    notes: tuple[str, ...] = ()
     if times:
         if len({block.dtype for block in times}) > 1:
-            raise RecordingError(f"{column} holds numbers and dates; expected one or the other")
-        time = np.concatenate(times)
-        order = np.lexsort((time, label))
-        if not np.array_equal(order, grouped):
-            same = (np.diff(label[order]) == 0) & (time[order][1:] == time[order][:-1])
-            if same.any():
-                row = order[int(np.argmax(same))]
-                raise RecordingError(
-                    f"{column} has {time[row]} more than once in sequence {names[label[row]]!r}, and rows are not in "
-                    "its order; name the column that tells sequences apart (--sequence), or --ignore this one to keep "
-                    "the order of rows"
-                )
-    return None if np.array_equal(order, np.arange(len(order))) else order
+            raise RecordingError(f"{path}: column {column!r} holds numbers and dates; expected one or the other")
+        time, source = np.concatenate(times), f"{path}: column {column!r}"
+        grouped, own = label[order], time[order]
+        late = find_late(grouped, own)
+        if late.any():
+            check_clocks(grouped, own, source, names)
+            order = np.lexsort((time, label))
+            check_repeated(label[order], time[order], source, names)
+            first = int(np.argmax(late))
+            row, name = first - int(np.argmax(grouped == grouped[first])), names[grouped[first]]
+            moved = f"{count_of(int(late.sum()), 'row')} moved to the order of column {column!r}"
+            notes = (f"{moved}, the first is row {row} of sequence {name!r} ({show_time(own[first])})",)
+    return None if np.array_equal(order, np.arange(len(order))) else order, notes
+
+
+def find_late(label: NDArray[np.int64], time: NDArray[Any]) -> NDArray[np.bool_]:
+    """Rows that follow a later one of their sequence; the rows of a sequence are together. Shape: [S], [S] -> [S]."""
+    ranks = np.unique(time, return_inverse=True)[1] + label * len(time)
+    late: NDArray[np.bool_] = ranks < np.maximum.accumulate(ranks)
+    return late
+
+
+def check_repeated(label: NDArray[np.int64], time: NDArray[Any], source: str, names: Sequence[str]) -> None:
+    """Times that a sequence has twice do not say which row comes first. Shape: [S], [S], in their order."""
+    same = (np.diff(label) == 0) & (time[1:] == time[:-1])
+    if same.any():
+        row = int(np.argmax(same))
+        raise RecordingError(
+            f"{source} has {show_time(time[row])} more than once in sequence {names[label[row]]!r}, and rows are not "
+            "in its order; name the column that tells sequences apart (--sequence), or --ignore this one to keep the "
+            "order of rows"
+        )
+
+
+def check_clocks(label: NDArray[np.int64], time: NDArray[Any], source: str, names: Sequence[str]) -> None:
+    """Dates of clocks that were set back are an error: sorting would mix the hour before with the hour after.
+
+    Shape: [S], [S]; the rows of a sequence are together.
+    """
+    if time.dtype.kind != "M":
+        return
+    back = (np.diff(label) == 0) & (np.diff(time) < np.timedelta64(0))
+    for number in np.unique(label[1:][back]).tolist():
+        first, end = np.searchsorted(label, [number, number + 1]).tolist()
+        if is_set_back(time[first:end]):
+            row = int(np.argmax(back[first:end]))
+            before, after = map(show_time, time[first + row : first + row + 2])
+            raise RecordingError(
+                f"{source} goes back from {before} to {after} (row {row + 1} of sequence {names[number]!r}), "
+                "as clocks do at the end of daylight saving time; write dates in UTC or with their offset "
+                "(2024-10-27T02:30:00+01:00), or --ignore the column to take every row as a step"
+            )
+
+
+def show_time(time: Any) -> str:
+    """A time for people."""
+    return str(time).removesuffix(".000000")
+
+
+def is_set_back(time: NDArray[np.datetime64]) -> bool:
+    """Whether the dates of a sequence go back by about an hour, at most once a year, and on from there."""
+    steps = np.diff(time).astype("timedelta64[us]").astype(np.int64)
+    back, forth = np.flatnonzero(steps < 0), steps[steps > 0]
+    again = time[back[0] + 1 :]
+    if again[0] == time[0] or again.max() <= time[0]:  # another recording, or an earlier part of this one
+        return False
+    if len(np.unique(time[back].astype("datetime64[Y]"))) < len(back):
+        return False
+    most = max(3 * float(np.median(forth)), HOUR / 4) if len(forth) else HOUR / 4
+    passed = [int(np.argmax(time[row + 1 :] > time[row])) for row in back.tolist()]  # 0: that hour is the last
+    return all(
+        0 <= HOUR + steps[row] <= most and (not rows or steps[row + rows] <= most)
+        for row, rows in zip(back.tolist(), passed, strict=True)
+    )

@@ -14,6 +14,8 @@ from gatel0rd.recordings.config import FitConfig
 from gatel0rd.recordings.layout import RecordingError
 from gatel0rd.recordings.recordings import Recordings
 
+FEWEST = 10
+"""Steps on either side of where a sequence is cut."""
 Starts = NDArray[np.int64]
 
 
@@ -30,9 +32,7 @@ def split(recordings: Recordings, share: float, seed: int) -> tuple[Recordings, 
     if len(recordings) == 1:
         return _cut_in_two(recordings, share)
     if len(origins) == 1:  # a single one in pieces: the last ones are for validation
-        border = np.searchsorted(np.cumsum(recordings.lengths), (1 - share) * recordings.lengths.sum())
-        border = int(min(max(1, border), len(recordings) - 1))
-        return recordings.take(range(border)), recordings.take(range(border, len(recordings)))
+        return _cut_at(recordings, _choose_row(recordings, share))
     order = np.random.default_rng([seed, 1]).permutation(len(origins))
     kept = {origins[index] for index in order[: max(1, round(len(origins) * share))]}
     chosen: tuple[list[int], list[int]] = ([], [])
@@ -42,19 +42,51 @@ def split(recordings: Recordings, share: float, seed: int) -> tuple[Recordings, 
 
 
 def _cut_in_two(recordings: Recordings, share: float) -> tuple[Recordings, Recordings]:
-    observations, actions = recordings.sequence(0)
-    border = round(len(observations) * (1 - share))
-    if min(border, len(observations) - border) < 10:
+    steps = len(recordings.observations)
+    border = round(steps * (1 - share))
+    if min(border, steps - border) < FEWEST:
         raise RecordingError(
-            f"there is one sequence of {len(observations)} steps; expected at least {math.ceil(10 / share)} steps, "
+            f"there is one sequence of {steps} steps; expected at least {math.ceil(FEWEST / share)} steps, "
             "or more sequences, so that a part can be kept for validation"
         )
+    return _cut_at(recordings, border)
 
-    def part(rows: slice) -> Recordings:
-        length = np.array([len(observations[rows])], dtype=np.int64)
-        return replace(recordings, observations=observations[rows], actions=actions[rows], lengths=length, notes=())
 
-    return part(slice(0, border)), part(slice(border, None))
+def _choose_row(recordings: Recordings, share: float) -> int:
+    """The row at which validation begins: the border of two pieces, or inside of a long one if none is near."""
+    total = len(recordings.observations)
+    borders = recordings.starts[1:]
+    nearest = int(borders[np.argmin(np.abs(borders - (1 - share) * total))])
+    if share / 2 <= 1 - nearest / total <= 2 * share:
+        return nearest
+    row = round((1 - share) * total)
+    piece = int(np.searchsorted(recordings.starts, row, side="right")) - 1
+    first, length = int(recordings.starts[piece]), int(recordings.lengths[piece])
+    return nearest if length < 2 * FEWEST else min(max(row, first + FEWEST), first + length - FEWEST)
+
+
+def _cut_at(recordings: Recordings, row: int) -> tuple[Recordings, Recordings]:
+    """The rows before one, and those from it on; a sequence around it becomes two."""
+    ends = recordings.starts + recordings.lengths
+
+    def part(first: int, last: int) -> Recordings:
+        starts = np.maximum(recordings.starts, first)
+        lengths = np.minimum(ends, last) - starts
+        chosen = np.flatnonzero(lengths > 0).tolist()
+        skipped = (starts - recordings.starts).tolist()
+        origins = [(recordings.origins[index][0], recordings.origins[index][1] + skipped[index]) for index in chosen]
+        return replace(
+            recordings,
+            observations=recordings.observations[first:last],
+            actions=recordings.actions[first:last],
+            times=None if recordings.times is None else recordings.times[first:last],
+            names=tuple(recordings.names[index] for index in chosen),
+            lengths=lengths[chosen],
+            origins=tuple(origins),
+            notes=(),
+        )
+
+    return part(0, row), part(row, len(recordings.observations))
 
 
 def windows(recordings: Recordings, longest: int, generator: np.random.Generator | None = None) -> list[WindowBatch]:
