@@ -177,6 +177,34 @@ def test_any_changes_one_after_the_other(names, hidden, layers):
         assert_same_function(rnn)
 
 
+@pytest.mark.parametrize("hidden", SIZES)
+def test_networks_that_are_shared_and_no_longer(hidden):
+    torch.manual_seed(0)
+    rnn = GateL0RD(INPUT, hidden, INPUT, num_layers=2).eval()
+    below, above = rnn.stack.layers
+    own, weight = above.gate_net, above.output_net.weight
+    apart = step_through(rnn, make_input())
+    for _ in range(2):
+        above.gate_net = below.gate_net
+        assert not torch.allclose(assert_same_function(rnn)[0], apart)
+        above.gate_net = own
+        torch.testing.assert_close(assert_same_function(rnn)[0], apart)
+        above.output_net.weight = below.output_net.weight
+        assert not torch.allclose(assert_same_function(rnn)[0], apart)
+        above.output_net.weight = weight
+        torch.testing.assert_close(assert_same_function(rnn)[0], apart)
+
+
+@pytest.mark.parametrize("hidden", SIZES)
+def test_an_output_of_another_size(hidden):
+    rnn = make_layer(hidden)
+    cell = rnn.stack.layers[0]
+    for size in (INPUT, hidden, hidden + 2):
+        cell.output_net = nn.Linear(INPUT + hidden, size)
+        cell.output_gate_net = nn.Linear(INPUT + hidden, size)
+        assert assert_same_function(rnn)[0].shape == (T, B, size)
+
+
 def test_known_layouts_run_in_the_engine():
     """The other side: what is as it was made does not fall back."""
     for hidden in SIZES:

@@ -385,14 +385,14 @@ def test_copies_and_pickles_of_a_used_layer_work(generator):
     assert torch.equal(rnn(x)[0], expected)
 
 
-def test_replaced_weights_are_used_and_other_shapes_noticed(generator):
+def test_replaced_weights_are_used_and_other_sizes_noticed(generator):
     rnn, x = GateL0RD(INPUT, H).eval(), torch.randn(T, B, INPUT, generator=generator)
     before = rnn(x)[0]
     cell = rnn.stack.layers[0]
     cell.output_net = torch.nn.Linear(INPUT + H, H)
     assert not torch.equal(rnn(x)[0], before)
     cell.output_net = torch.nn.Linear(INPUT + H, H + 1)
-    with pytest.raises(ValueError, match=r"output_net\.weight has shape \(3, 5\); it had \(2, 5\)"):
+    with pytest.raises(ValueError, match="size 2 does not go with one of size 3; do the sizes"):
         rnn(x)
 
 
@@ -550,7 +550,7 @@ def test_builders_notice_values_that_do_not_fit():
         lambda: build.axpy(two, three, 0.1),
         lambda: build.clear(three, two),
     ):
-        with pytest.raises(ValueError, match="rows"):
+        with pytest.raises(ValueError, match="size 2"):
             wrong()
     with pytest.raises(ValueError, match="the generator has room for 16380"):
         build.normal(20000, 1.0)

@@ -98,6 +98,31 @@ def test_fake_cuda_tensors_need_no_data(hidden, masked):
         assert output.shape == h_1.shape == (B, hidden)
 
 
+@pytest.mark.parametrize("change", ["kept", "copied", "lost", "elsewhere"])
+def test_saved_tensor_hooks_are_given_all_that_is_kept(change, inputs):
+    """A backward pass reads what a hook returns, and runs the forward pass once more if that is no tape."""
+    rnn, x = GateL0RD(INPUT, H, noise_std=0), inputs[0].requires_grad_()
+    wanted, packed = [x, *rnn.parameters()], []
+
+    def pack(tensor):
+        packed.append(tensor.nbytes)
+        return tensor
+
+    def unpack(tensor):
+        if change == "lost":
+            return torch.zeros_like(tensor) if tensor.dtype == torch.uint8 else tensor
+        if change == "elsewhere":
+            return torch.cat([tensor.new_zeros(3), tensor.flatten()])[3:].view(tensor.shape)  # at an odd address
+        return tensor.clone() if change == "copied" else tensor
+
+    expected = torch.autograd.grad(rnn(x)[0].square().sum(), wanted)
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        found = torch.autograd.grad(rnn(x)[0].square().sum(), wanted)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(ours, theirs)
+    assert max(packed) > 4 * x.nbytes  # more than the input and the weights: all values of all steps
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 @pytest.mark.parametrize("hidden", SIZES)
 def test_gradient_checkpointing(hidden, reentrant, inputs):

@@ -83,3 +83,20 @@ def test_the_older_exporter_records_what_depends_on_the_input(hidden, tmp_path):
     found = session.run(None, {"x": given[1][0].numpy(), "mask": given[1][1].numpy()})
     for ours, theirs in zip(found, model(*given[1]), strict=True):
         np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"headless": True}, {"scalar_gate": True}, {"net_layers": 2}], ids=str)
+def test_what_has_no_translation_is_an_error_that_says_what_to_do(options, tmp_path):
+    from gatel0rd.integrations.onnx.translation import translations
+
+    model, path = Model(4, True, **options).eval(), tmp_path / "model.onnx"
+    given = torch.randn(T, B, INPUT), torch.rand(T, B) < 0.3
+    table = {"dynamo": True, "verbose": False, "custom_translation_table": translations()}
+    with pytest.raises(torch.onnx.OnnxExporterError) as caught:
+        torch.onnx.export(model, given, str(path), **table)
+    error: BaseException | None = caught.value
+    while error is not None and not isinstance(error, NotImplementedError):
+        error = error.__cause__
+    assert "make the module with engine='torch'" in str(error) and not path.exists()
+    torch.onnx.export(Model(4, True, engine="torch", **options).eval(), given, str(path), **table)
+    assert path.exists()

@@ -26,7 +26,9 @@ from gatel0rd.models.io import (
     save_agent,
     save_fitted,
     save_model,
+    save_sequence_model,
 )
+from gatel0rd.models.sequence_model import SequenceModel, SequenceModelConfig
 from gatel0rd.nn.config import CellConfig
 
 WORLD = WorldModelConfig(observation_size=3, action_size=2, cell=CellConfig(hidden_size=4))
@@ -229,3 +231,18 @@ def test_sizes_that_the_weights_do_not_have_take_no_memory_and_no_time(places, p
     with pytest.raises(FileError, match=r"model\.safetensors (is damaged|belongs to another model)"):
         load_model(path)
     assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_networks_keep_the_type_of_their_weights(dtype, tmp_path):
+    sequences = SequenceModelConfig(input_size=5, output_size=2, cell=CellConfig(hidden_size=3))
+    for network, save, load in (
+        (WorldModel(WORLD), save_model, load_model),
+        (ActorCritic(AGENT), save_agent, lambda path: load_agent(path)[0]),
+        (SequenceModel(sequences), save_sequence_model, load_sequence_model),
+    ):
+        save(tmp_path / "network.safetensors", network.to(dtype))
+        loaded = load(tmp_path / "network.safetensors")
+        for name, tensor in network.state_dict().items():
+            found = loaded.state_dict()[name]
+            assert found.dtype == tensor.dtype == dtype and torch.equal(found, tensor)

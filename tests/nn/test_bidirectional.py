@@ -50,6 +50,20 @@ def test_sequences_of_other_lengths_are_reversed_from_their_own_end():
         torch.testing.assert_close(h_n[:, index], last)
 
 
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_sequences_may_begin_anywhere_and_have_gaps(engine):
+    rnn = make(mask_means="valid", engine=engine)
+    x, h0 = torch.randn(T, B, INPUT, dtype=torch.float64), torch.randn(4, B, H, dtype=torch.float64)
+    valid = torch.ones(T, B, dtype=torch.bool)
+    valid[:3, 0] = valid[5:, 1] = valid[2:4, 2] = valid[:5, 3] = valid[::2, 3] = False  # at the front, the end, inside
+    outputs, h_n, gates = rnn(x, h0, valid, return_gates=True)
+    for index in range(B):
+        steps = valid[:, index]
+        alone = rnn(x[steps, index], h0[:, index], return_gates=True)
+        for ours, theirs in zip((outputs[steps, index], h_n[:, index], gates[steps, index]), alone, strict=True):
+            torch.testing.assert_close(ours, theirs)
+
+
 def test_training_copies_and_errors():
     rnn, x = make().train(), torch.randn(B, T, INPUT, dtype=torch.float64)
     rnn.batch_first = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
@@ -49,6 +50,38 @@ def test_it_stays_as_it_is_in_eval_mode_and_within_its_limits():
         held.adjust(ratio)
         assert float(held.weight) == weight
     assert float(GateRate(0.1, weight=50.0, highest=100.0).weight) == 50
+
+
+@pytest.mark.parametrize("gates", [torch.full((T, B, H), math.nan), torch.zeros(T, 0, H)], ids=["no number", "empty"])
+def test_a_batch_that_says_nothing_leaves_it_as_it_is(gates):
+    sparsity = GateRate(0.2, weight=0.01)
+    sparsity(gates_with(0.4))
+    before = sparsity.weight.clone()
+    assert math.isnan(sparsity(gates)) and torch.equal(sparsity.weight, before)
+    sparsity.adjust(math.inf)
+    assert torch.equal(sparsity.weight, before)
+    sparsity(gates_with(0.4))
+    assert sparsity.weight > before
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_it_moves_whatever_the_module_is_cast_to(dtype):
+    model = nn.Sequential(GateRate(0.2, weight=0.01))
+    cast, plain = copy.deepcopy(model).to(dtype)[0], model[0]
+    made = GateRate(0.2, weight=0.01, dtype=dtype)
+    assert cast.weight.dtype == torch.float32 and made.weight.dtype == torch.promote_types(dtype, torch.float32)
+    for sparsity in (cast, made):
+        assert sparsity(gates_with(0.22).to(dtype)).dtype == dtype
+    plain(gates_with(0.22))
+    assert float(plain.weight) != pytest.approx(0.01, rel=1e-5)
+    assert float(cast.weight) == pytest.approx(float(plain.weight), rel=1e-4)
+    assert float(made.weight) == pytest.approx(float(plain.weight), rel=1e-4)
+
+
+def test_it_is_made_without_memory_and_gets_some_later():
+    sparsity = GateRate(0.2, device="meta").bfloat16().to_empty(device="cpu")
+    sparsity.load_state_dict(GateRate(0.2, weight=0.25).state_dict())
+    assert sparsity.weight.dtype == torch.float32 and sparsity.weight == 0.25
 
 
 def test_two_losses_before_one_backward():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import pickle
 
 import pytest
 import torch
@@ -131,6 +132,22 @@ def test_packed_sequences_keep_the_callers_order_of_equals():
     assert rnn(pack_sequence([torch.randn(3, INPUT)]))[0].sorted_indices is None
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("enforce_sorted", [False, True])
+@pytest.mark.parametrize("hidden", [H, 64])
+def test_the_default_device_does_not_matter(bidirectional, enforce_sorted, hidden):
+    rnn = GateL0RD(INPUT, hidden, bidirectional=bidirectional)
+    packed = pack_sequence([torch.randn(length, INPUT) for length in (7, 5, 2)], enforce_sorted=enforce_sorted)
+    for given in (packed, torch.randn(T, B, INPUT)):
+        torch.manual_seed(1)
+        expected, h_n = rnn(given)
+        torch.manual_seed(1)
+        with torch.device("meta"):
+            output, h = rnn(given)
+        for ours, theirs in ((getattr(output, "data", output), getattr(expected, "data", expected)), (h, h_n)):
+            assert torch.equal(ours, theirs)
+
+
 def test_autocast_is_allowed():
     rnn = GateL0RD(INPUT, H)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -194,6 +211,33 @@ def test_dropout_acts_between_layers_while_training_only():
     assert torch.equal(rnn.eval()(x)[0], layer(noise_std=0.0)(x)[0])
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("hidden", [H, 64])
+def test_dropout_may_be_changed(hidden, bidirectional):
+    options = {"num_layers": 2, "noise_std": 0.0, "bidirectional": bidirectional}
+    rnn, made = (GateL0RD(INPUT, hidden, **options, dropout=dropout) for dropout in (0.0, 0.5))
+    made.load_state_dict(rnn.state_dict())
+    x = torch.randn(T, B, INPUT)
+    without = rnn(x)[0]
+    rnn.dropout = 0.5
+    for other in (rnn, copy.deepcopy(rnn), pickle.loads(pickle.dumps(rnn))):
+        assert other.dropout == other.stack.dropout == 0.5
+        found = []
+        for module in (other, made):
+            torch.manual_seed(1)
+            found.append(module(x)[0])
+        assert torch.allclose(*found) and not torch.allclose(found[0], without)
+    rnn.dropout = 0
+    assert (
+        torch.allclose(rnn(x)[0], without)
+        and repr(rnn) == repr(made)
+        and rnn.state_dict().keys() == made.state_dict().keys()
+    )
+    with pytest.raises(ValueError, match=r"dropout is 1\.5; expected a probability between 0 and 1"):
+        rnn.dropout = 1.5
+    assert rnn.dropout == 0
+
+
 def test_state_dict_deepcopy_and_conversion():
     rnn, x = layer().eval(), inputs(T, B, INPUT)
     fresh = GateL0RD(INPUT, H, OUTPUT, LAYERS, dtype=torch.float64).eval()
@@ -235,6 +279,35 @@ def test_vmapped_gradients_with_gate_noise():
     gradients = grad(parameters, buffers, torch.randn(T, B, INPUT))
     assert all(value.shape[0] == 3 and value.isfinite().all() for value in gradients.values())
     assert any(value.abs().max() > 0 for value in gradients.values())
+
+
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True}], ids=["forward", "both ways"])
+@pytest.mark.parametrize("hidden", [H, 64])
+def test_seeds_vmapped_in_training_mode(hidden, options):
+    seeds = [GateL0RD(INPUT, hidden, noise_std=0.5, **options) for _ in range(3)]
+    stacked, x = stack_module_state([seeds[0]] * 3), torch.randn(T, B, INPUT)
+
+    def run(parameters, buffers):
+        return functional_call(seeds[0], (parameters, buffers), (x,))[0]
+
+    different, same = (vmap(run, randomness=how)(*stacked) for how in ("different", "same"))
+    assert torch.allclose(same[0], same[1]) and not torch.allclose(different[0], different[1])
+    with pytest.raises(RuntimeError, match="randomness"):
+        vmap(run)(*stacked)
+    gradients = torch.func.grad(lambda own: functional_call(seeds[0], own, (x,))[0].sum())(
+        dict(seeds[0].named_parameters())
+    )
+    assert all(gradient.isfinite().all() for gradient in gradients.values())
+
+
+@pytest.mark.filterwarnings("ignore::gatel0rd.engine.SlowPathWarning")
+@pytest.mark.parametrize("hidden", [H, 64])
+def test_a_layer_inside_of_torch_func_that_depends_on_nothing_there(hidden):
+    rnn, x, factors = GateL0RD(INPUT, hidden).eval(), torch.randn(T, B, INPUT), torch.arange(4.0)
+    mapped = vmap(lambda factor: factor * rnn(x)[0])(factors)
+    torch.testing.assert_close(mapped, factors[:, None, None, None] * rnn(x)[0])
+    mapped.sum().backward()
+    assert all(parameter.grad is not None for parameter in rnn.parameters())
 
 
 @pytest.mark.usefixtures("instruction_set")

@@ -35,12 +35,18 @@ class UnknownLayoutError(ValueError):
 
 def _same_size(a: Value, b: Value) -> None:
     if a.size != b.size:
-        raise ValueError(f"values of {a.size} and {b.size} rows do not go together")
+        raise _misfit(a, b)
 
 
 def _row_or_same(a: Value, b: Value) -> None:
     if a.size not in (1, b.size):
-        raise ValueError(f"a value of {a.size} rows does not go with one of {b.size}; expected 1 or {b.size}")
+        raise _misfit(a, b)
+
+
+def _misfit(a: Value, b: Value) -> ValueError:
+    return ValueError(
+        f"a value of size {a.size} does not go with one of size {b.size}; do the sizes of the module's networks match?"
+    )
 
 
 class Builder:

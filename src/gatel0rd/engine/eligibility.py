@@ -31,8 +31,9 @@ _CALL = nn.Module.__call__
 
 
 Layout = tuple[Hashable, ...]
-"""What a module is made of, and so what its program depends on: how deep each part is inside, its name, its class, and
-the names of its parameters that are there. A program is made anew for another layout.
+"""What a module is made of, and so what its program depends on: how deep each part is inside, its name, its class, the
+names and shapes of its parameters that are there, and which parts are the same module. A program is made anew for
+another layout.
 """
 
 
@@ -109,7 +110,7 @@ def find_layout(
                 warn_slow(reason)
     if reason and engine == "native":
         raise unavailable(reason)
-    return None if reason else tuple(found.layout)
+    return None if reason else (*found.layout, *found.repeated())
 
 
 class Parts:
@@ -128,11 +129,17 @@ class Parts:
             if tensor is not None:
                 self.tensors.append(tensor)
                 self.layout.append(key)
+                self.layout += tensor.shape
         if module._buffers:
             self.tensors += [tensor for tensor in module._buffers.values() if tensor is not None]
         for key, part in module._modules.items():
             if part is not None:
                 self.add(depth + 1, key, part)
+
+    def repeated(self) -> list[int]:
+        """Where each part is first, if one is there more than once; a program finds its parameters at that place."""
+        numbers = [*map(id, self.modules)]
+        return [] if len(set(numbers)) == len(numbers) else [*map(numbers.index, numbers)]
 
 
 def is_plain(module: nn.Module) -> bool:
@@ -164,6 +171,8 @@ def reason_against_tensors(tensors: Sequence[Tensor], masks: Sequence[Tensor] = 
     for tensor in (*tensors, *masks):
         if transforms and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return "a tensor is inside torch.func (vmap, grad or jvp)"
+        if transforms and tensor.requires_grad and torch.is_grad_enabled():
+            return "gradients are wanted of what is inside torch.func (vmap, grad or jvp)"
         if type(tensor) not in _PLAIN:
             return f"a tensor is of the class {type(tensor).__name__}"
         if not tensor.is_cpu:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from gatel0rd.engine import native
 from gatel0rd.engine.compiled import flats, pooled_empty
-from gatel0rd.engine.tensors import map_batched, readable_gradient, resolve, restore
+from gatel0rd.engine.tensors import map_batched, own_result, readable_gradient, resolve, restore
 
 KEPT = ("x", "resets", "active", "states", "before", "fresh", "gates", "recommended", "read", "read_gate", "result")
 """What a backward pass reads, by name; without an output gate the result is all that was read."""
@@ -82,7 +82,8 @@ def run_layer(
     parameters = [*g, *r, *output, *(output_gate or (None, None))]
     masks = (None if mask is None else mask.to(torch.bool) for mask in (resets, active))
     apply: Any = _Layer.apply
-    return LayerRun(*apply(gate, *masks, x, first, noise, *parameters))
+    result, states, gates = apply(gate, *masks, x, first, noise, *parameters)
+    return LayerRun(own_result(result) if output_gate is None else result, states, gates)
 
 
 def forward_layer(
@@ -190,12 +191,15 @@ class _Layer(torch.autograd.Function):
     ) -> Any:
         weights = [None if parameter is None else resolve(parameter).contiguous() for parameter in parameters]
         tensors = forward_layer(gate, x, first, noise, resets, active, weights)
+        result = tensors["result"]
+        if weights[6] is not None:
+            tensors["result"] = None  # only what was read is needed; the caller may change the result
         saved = [*weights, *(tensors[name] for name in KEPT)]
         ctx.gate, ctx.dtypes = gate, [None if tensor is None else tensor.dtype for tensor in saved]
         ctx.save_for_backward(*saved)
         ctx.set_materialize_grads(False)
         assert tensors["states"] is not None
-        return tensors["result"], tensors["states"][1:], tensors["gates"]
+        return result, tensors["states"][1:], tensors["gates"]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:

@@ -15,6 +15,11 @@ def resolve(tensor: Tensor) -> Tensor:
     return tensor.resolve_neg() if tensor.is_neg() else tensor
 
 
+def own_result(result: Tensor) -> Tensor:
+    """A result that the caller may change in place: a copy wherever a backward pass might read the original."""
+    return result.clone() if torch.is_grad_enabled() else result
+
+
 def restore(saved: Tensor, dtype: torch.dtype) -> Tensor:
     """A saved tensor as the backward pass reads it: contiguous, whatever a saved-tensor hook returned."""
     if saved.dtype != dtype or saved.device.type != "cpu":

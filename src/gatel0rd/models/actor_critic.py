@@ -16,6 +16,7 @@ from gatel0rd.engine.frames import run_frames
 from gatel0rd.engine.program import Program, Value
 from gatel0rd.models.config import ActorCriticConfig
 from gatel0rd.models.encoders import GridEncoder, VectorEncoder
+from gatel0rd.nn.arguments import first_weight
 from gatel0rd.nn.cells import State, build_cell
 from gatel0rd.nn.mlp import reset_linear, tanh_mlp
 from gatel0rd.nn.unroll import carry_cell, unroll
@@ -174,7 +175,7 @@ class ActorCritic(DescribedModule):
         """The empty memory of ``count`` episodes."""
         if self.memory is None:
             return ()
-        return self.memory.initial_state(count, next(self.parameters()))
+        return self.memory.initial_state(count, first_weight(self))
 
     def forward(
         self, observations: Tensor, state: State, starts: Tensor | None = None, noise: Tensor | None = None
@@ -289,7 +290,7 @@ class ActorCritic(DescribedModule):
 
     @property
     def _dtype(self) -> torch.dtype:
-        return next(self.heads.parameters()).dtype
+        return first_weight(self.heads).dtype
 
     def _policy(self, actor: Tensor) -> Policy:
         if self.log_std is None:

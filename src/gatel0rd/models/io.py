@@ -186,6 +186,11 @@ def _restore(file: Path, kind: str, build: Callable[[Any, Arrays], Network]) -> 
     return network.eval(), metadata
 
 
+def _weights_dtype(arrays: Arrays) -> torch.dtype:
+    dtypes = {array.dtype for array in arrays.values()} & {np.dtype(np.float32), np.dtype(np.float64)}
+    return torch.float64 if dtypes == {np.dtype(np.float64)} else torch.float32
+
+
 def _check_layers(config: Any, most: int) -> None:
     """More layers than there are weights are an error, before they are made."""
     if not isinstance(config, dict):
@@ -232,9 +237,7 @@ def _build_world_model(config: Any, arrays: Arrays) -> WorldModel:
     kinds = {"outcomes": OutcomeModelConfig, "transitions": FollowingModelConfig}
     fields = config if isinstance(config, dict) else {}
     kind = next((kinds[field] for field in kinds if field in fields), WorldModelConfig)
-    dtypes = {array.dtype for array in arrays.values()} & {np.dtype(np.float32), np.dtype(np.float64)}
-    dtype = torch.float64 if dtypes == {np.dtype(np.float64)} else torch.float32
-    return WorldModel(from_json(kind, config), dtype=dtype)
+    return WorldModel(from_json(kind, config), dtype=_weights_dtype(arrays))
 
 
 # ---- agents ----
@@ -264,7 +267,11 @@ def load_agent(path: Path | str) -> tuple[ActorCritic, dict[str, Any]]:
         'Pendulum-v1'
     """
     file = weights_file(path, AGENT_FILE)
-    return _restore(file, "agent", lambda config, _: ActorCritic(from_json(ActorCriticConfig, config)))
+    return _restore(file, "agent", _build_agent)
+
+
+def _build_agent(config: Any, arrays: Arrays) -> ActorCritic:
+    return ActorCritic(from_json(ActorCriticConfig, config)).to(_weights_dtype(arrays))
 
 
 # ---- networks that answer at every step ----
@@ -279,7 +286,11 @@ def save_sequence_model(path: Path | str, model: SequenceModel, metadata: dict[s
 def load_sequence_model(path: Path | str) -> SequenceModel:
     """Read a network from its file or its directory, in ``eval()`` mode."""
     file = weights_file(path, MODEL_FILE)
-    return _restore(file, "sequence model", lambda config, _: SequenceModel(from_json(SequenceModelConfig, config)))[0]
+    return _restore(file, "sequence model", _build_sequence_model)[0]
+
+
+def _build_sequence_model(config: Any, arrays: Arrays) -> SequenceModel:
+    return SequenceModel(from_json(SequenceModelConfig, config)).to(_weights_dtype(arrays))
 
 
 # ---- fitted models ----

@@ -14,6 +14,7 @@ from gatel0rd.engine.builder import DescribedModule
 from gatel0rd.engine.program import Program
 from gatel0rd.models.config import FollowingModelConfig, OutcomeModelConfig, WorldModelConfig
 from gatel0rd.models.world_program import rollout_program
+from gatel0rd.nn.arguments import first_weight
 from gatel0rd.nn.cells import State, build_cell
 from gatel0rd.nn.mlp import fan_in_widths, reset_linear, tanh_mlp
 from gatel0rd.nn.unroll import Column, scan
@@ -267,7 +268,7 @@ class WorldModel(DescribedModule):
 
     def sample_noise(self, steps: int, batch_size: int, generator: torch.Generator | None = None) -> Tensor | None:
         """Gate noise for one training pass."""
-        return self.core.sample_noise(steps, batch_size, next(self.parameters()), generator)
+        return self.core.sample_noise(steps, batch_size, first_weight(self), generator)
 
     def _program(self, from_inputs: bool, real: bool, feed: bool, noise: bool) -> Program | None:
         return rollout_program(self, from_inputs=from_inputs, real=real, feed=feed, noise=noise)
@@ -328,7 +329,7 @@ class WorldModel(DescribedModule):
         return Rollout(predictions, latents, gates, carry[0])
 
     def _check(self, observations: Tensor, actions: Tensor) -> None:
-        config, weight = self.config, next(self.parameters())
+        config, weight = self.config, first_weight(self, observations)
         for name, tensor, size in (
             ("observations", observations, config.observation_size),
             ("actions", actions, config.action_size),

@@ -14,6 +14,11 @@ def check_sizes(**sizes: int | None) -> None:
             raise ValueError(f"{name} is {size}; expected a positive number")
 
 
+def check_probability(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} is {value}; expected a probability between 0 and 1")
+
+
 def is_under_autocast(x: Tensor) -> bool:
     kind = x.device.type
     return _has_autocast(kind) and torch.is_autocast_enabled(kind)
@@ -24,18 +29,30 @@ def _has_autocast(kind: str) -> bool:
     return torch.amp.is_autocast_available(kind)
 
 
+def first_weight(module: nn.Module, otherwise: Tensor | None = None) -> Tensor:
+    """A weight of the module, whose type and device count; ``otherwise``, or PyTorch's default, where there is none, as
+    in quantized modules.
+    """
+    found = next(module.parameters(), None)
+    if found is not None:
+        return found
+    copies = (getattr(part, "_former_parameters", {}) for part in module.modules())  # in replicas of nn.DataParallel
+    weight = next((weight for own in copies for weight in own.values()), otherwise)
+    return torch.empty(0) if weight is None else weight
+
+
 def leave_autocast(module: nn.Module, x: Tensor, hx: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """Under autocast, input and state in the type of the weights; what came before may have left them in another."""
     if not is_under_autocast(x):
         return x, hx
-    dtype = next(module.parameters()).dtype
+    dtype = first_weight(module, x).dtype
     return x.to(dtype), None if hx is None else hx.to(dtype)
 
 
 def check_input(module: nn.Module, x: Tensor, input_size: int) -> None:
     if x.shape[-1] != input_size:
         raise ValueError(f"input has {x.shape[-1]} features; the layer was made with input_size={input_size}")
-    weight = next(module.parameters())
+    weight = first_weight(module, x)
     if x.dtype != weight.dtype:
         raise ValueError(f"input is {x.dtype} and the weights are {weight.dtype}; convert one of them with .to()")
 

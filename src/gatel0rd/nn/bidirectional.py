@@ -29,31 +29,31 @@ def unroll_both_ways(
         forward, backward: the layers of both directions; those after the first read the outputs of both.
         state: where to start, layer by layer, the forward direction first, as in ``nn.GRU``.
         noise: gate noise of all layers in the same order.
-        active: False where a sequence has ended, [T, B]; the backward direction begins at its last step.
+        active: False where a sequence has no step, [T, B]: both directions hold their state there.
     """
     cells = [cell for pair in zip(forward.cells, backward.cells, strict=True) for cell in pair]
     noises = [None] * len(cells) if noise is None else noise.split([cell.noise_size for cell in cells], dim=-1)
-    order = None if active is None else reversed_order(active)
+    from_end = None if active is None else active.flip(0)
     runs: list[Unrolled] = []
     for index, (cell, drawn) in enumerate(zip(cells, noises, strict=True)):
         if index % 2 == 0 and runs:
             x = torch.cat([run.outputs for run in runs[-2:]], dim=-1)
             x = F.dropout(x, forward.dropout, forward.training) if forward.dropout > 0 else x
         start = None if state is None else (state[index],)
-        given = x if index % 2 == 0 else reverse(x, order)
+        given, valid = (x, active) if index % 2 == 0 else (x.flip(0), from_end)
         run = unroll(
             cell,
             given,
             start,
             noise=drawn,
-            active=active,
+            active=valid,
             engine=engine,
             cache=cache.layers[index],
             recompute=recompute,
         )
         if index % 2 == 1:
             assert run.gates is not None
-            outputs, latents, gates = (reverse(tensor, order) for tensor in (run.outputs, run.latents, run.gates))
+            outputs, latents, gates = (tensor.flip(0) for tensor in (run.outputs, run.latents, run.gates))
             run = Unrolled(outputs, latents, gates, run.state)
         runs.append(run)
     outputs, latents, gates = (
@@ -61,16 +61,3 @@ def unroll_both_ways(
         for name, part in (("outputs", runs[-2:]), ("latents", runs), ("gates", runs))
     )
     return Unrolled(outputs, latents, gates, tuple(tensor for run in runs for tensor in run.state))
-
-
-def reversed_order(active: Tensor) -> Tensor:
-    """Which step comes when, from the last valid one to the first; steps after the end stay. Shape: [T, B]."""
-    steps = torch.arange(active.shape[0], device=active.device).unsqueeze(1)
-    return torch.where(active, active.sum(dim=0) - 1 - steps, steps)
-
-
-def reverse(sequence: Tensor, order: Tensor | None) -> Tensor:
-    """A sequence from its end to its beginning. Shape: [T, B, ·]."""
-    if order is None:
-        return sequence.flip(0)
-    return sequence.gather(0, order.unsqueeze(-1).expand_as(sequence))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +24,8 @@ class SparsityWeight(nn.Module):
         weight: λ at the beginning.
         speed: η, how fast λ follows.
         highest: the largest λ.
-        device, dtype: of λ.
+        device, dtype: of λ. It has at least 32 bits and keeps its type when the module is cast, as it moves by factors
+            near 1, which have no room in fewer.
 
     Attributes:
         weight: λ, a buffer: ``state_dict`` keeps it, so that training resumes where it stopped.
@@ -45,14 +48,26 @@ class SparsityWeight(nn.Module):
         if not 0 < speed <= 1:
             raise ValueError(f"speed is {speed}; expected a number above 0, at most 1")
         self.speed, self.highest = speed, highest
-        self.register_buffer("weight", torch.tensor(weight, device=device, dtype=dtype))
+        wide = torch.promote_types(dtype or torch.get_default_dtype(), torch.float32)
+        self.register_buffer("weight", torch.tensor(weight, device=device, dtype=wide))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SparsityWeight:
+        """What ``.to()`` and its like call: λ goes to another device, but to no other type."""
+        before = self.weight
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.weight.dtype != before.dtype:
+            self.weight = before.to(self.weight.device)
+        return self
 
     @torch.no_grad()
     def adjust(self, ratio: Tensor | float) -> None:
-        """Raise λ if more was measured than the target says (``ratio`` above 1), else lower it."""
+        """Raise λ if more was measured than the target says (``ratio`` above 1), else lower it; leave it as it is where
+        nothing was measured (``ratio`` is not finite).
+        """
         ratio = torch.as_tensor(ratio, dtype=self.weight.dtype, device=self.weight.device)
         distance = torch.log(ratio + FLOOR).clamp(-STEEPEST, STEEPEST)
-        self.weight.mul_(torch.exp(self.speed * distance)).clamp_(LOWEST, self.highest)
+        factor = torch.where(ratio.isfinite(), torch.exp(self.speed * distance), 1)
+        self.weight.mul_(factor).clamp_(LOWEST, self.highest)
 
     def extra_repr(self) -> str:
         return f"speed={self.speed}, highest={self.highest}"
@@ -72,13 +87,13 @@ class GateRate(SparsityWeight):
         weight: λ at the beginning.
         speed: η, how fast λ follows at every call.
         highest: the largest λ; raise it if your loss is a sum.
-        device, dtype: of λ.
+        device, dtype: of λ. It has at least 32 bits and keeps its type when the module is cast.
 
     Inputs: gates
         - **gates**: Λ(s_t) as the layer returns them with ``return_gates=True``, of any shape (``gates.data`` of a
-          ``PackedSequence``). In ``eval()`` mode λ stays as it is.
+          ``PackedSequence``). In ``eval()`` mode λ stays as it is, and where there are no gates or one is no number.
 
-    Outputs: the price, a scalar to add to the loss.
+    Outputs: the price, a scalar to add to the loss, of the type of the gates.
 
     Example:
         >>> import torch
@@ -109,7 +124,8 @@ class GateRate(SparsityWeight):
         penalty = l0_penalty(gates)
         if self.training:
             self.adjust(penalty.detach() / self.target)
-        return self.weight.clone() * penalty  # a copy: the next call changes λ, perhaps before backward()
+        # a copy of λ: the next call changes it, perhaps before backward()
+        return (self.weight.clone() * penalty).to(penalty.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.target}, {super().extra_repr()}"

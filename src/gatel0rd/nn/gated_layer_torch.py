@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gatel0rd.engine.layer import Affine, LayerRun, Networks, project
+from gatel0rd.engine.tensors import own_result
 from gatel0rd.nn.functional import GATES
 
 
@@ -58,10 +59,10 @@ def read_out(networks: Networks, x: Tensor, found: Recurrence) -> LayerRun:
     states, fresh, gates = found
     _, _, output, output_gate = networks
     if output is None:
-        return LayerRun(fresh, states, gates)
+        return LayerRun(own_result(fresh), states, gates)
     xh = torch.cat([x, fresh], dim=-1)
     if output_gate is None:
-        return LayerRun(torch.tanh(F.linear(xh, *output).to(states.dtype)), states, gates)
+        return LayerRun(own_result(torch.tanh(F.linear(xh, *output).to(states.dtype))), states, gates)
     read = F.linear(xh, *join(output, output_gate)).to(states.dtype)
     p, o = read.split([len(output.weight), len(output_gate.weight)], dim=-1)
     return LayerRun(torch.tanh(p) * torch.sigmoid(o), states, gates)

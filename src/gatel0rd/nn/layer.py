@@ -10,7 +10,14 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from gatel0rd.engine import EngineName, ProgramCache, check_name
 from gatel0rd.engine.eligibility import reason_against_tracing
-from gatel0rd.nn.arguments import check_input, check_sizes, check_state, is_under_autocast, leave_autocast
+from gatel0rd.nn.arguments import (
+    check_input,
+    check_probability,
+    check_sizes,
+    check_state,
+    is_under_autocast,
+    leave_autocast,
+)
 from gatel0rd.nn.bidirectional import unroll_both_ways
 from gatel0rd.nn.cells import GateL0RDCore, Stack, State, Step
 from gatel0rd.nn.config import GateName
@@ -110,6 +117,8 @@ class GateL0RDCell(nn.Module):
         output, (h,), gates = self._step(x, h, None if noise is None else noise.squeeze(0))
         assert gates is not None
         output = output.to(given_dtype)
+        if self.cell.output_gate_net is None:
+            output = output.clone()  # the caller may change it in place; it is the state, or read by the backward pass
         results = (output, h, gates) if return_gates else (output, h)
         return results if batched else tuple(tensor.squeeze(0) for tensor in results)
 
@@ -218,10 +227,9 @@ class GateL0RD(nn.Module):
         check_name(engine)
         self.mask_means, self.engine, self.recompute = mask_means, engine, recompute
         self._programs = ProgramCache()
-        if not 0 <= dropout <= 1:
-            raise ValueError(f"dropout is {dropout}; expected a probability between 0 and 1")
+        check_probability("dropout", dropout)
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, output_size or hidden_size
-        self.num_layers, self.bias, self.batch_first, self.dropout = num_layers, bias, batch_first, float(dropout)
+        self.num_layers, self.bias, self.batch_first = num_layers, bias, batch_first
         self.bidirectional = bidirectional
         directions = 1 + bidirectional
 
@@ -243,10 +251,22 @@ class GateL0RD(nn.Module):
                 )
                 for index in range(num_layers)
             ]
-            return Stack(layers, dropout=self.dropout)
+            return Stack(layers, dropout=float(dropout))
 
         self.stack = make_stack()
         self.backward_stack = make_stack() if bidirectional else None
+
+    @property
+    def dropout(self) -> float:
+        """The probability of dropout between layers, which may be changed at any time."""
+        return self.stack.dropout
+
+    @dropout.setter
+    def dropout(self, probability: float) -> None:
+        check_probability("dropout", probability)
+        for stack in (self.stack, self.backward_stack):
+            if stack is not None:
+                stack.dropout = float(probability)
 
     @overload
     def forward(
@@ -285,7 +305,7 @@ class GateL0RD(nn.Module):
             if mask is not None:
                 raise ValueError("mask was given with a PackedSequence; cut the sequences at their episode starts")
             x, lengths = pad_packed_sequence(input)  # in the order of the caller's batch
-            active = torch.arange(len(x)).unsqueeze(1) < lengths
+            active = torch.arange(len(x), device=lengths.device).unsqueeze(1) < lengths
             active = active.to(x.device)
         else:
             x, batched = input, input.dim() == 3

@@ -12,7 +12,7 @@ from torch import Tensor
 from gatel0rd.engine.layer import Affine, LayerRun, Networks, backward_layer, forward_layer
 from gatel0rd.engine.operators.mapping import Dims, fold, map_by_loop, unfold
 from gatel0rd.engine.operators.programs import run_program, run_program_backward
-from gatel0rd.engine.tensors import resolve
+from gatel0rd.engine.tensors import own_result, resolve
 
 SAVED = ("states", "gates", "before", "fresh", "recommended", "read", "read_gate")
 """What the operator gives after its outputs; what is not there is an empty tensor."""
@@ -114,7 +114,7 @@ def gated_layer_backward(
     Args:
         parameters: those of the eight that are there.
         present: which are.
-        saved: outputs, and what :data:`SAVED` names.
+        saved: outputs (empty where they are not read), and what :data:`SAVED` names.
         gradients: of outputs, states (with the first) and gates; None where there is none.
     """
     d_result, d_states, d_gates = gradients
@@ -169,16 +169,22 @@ def _keep_layer(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -
     gate, program, x, _, noise, resets, active, *parameters = inputs
     ctx.gate, ctx.program = gate, program
     ctx.present = [parameter is not None for parameter in parameters]
-    ctx.save_for_backward(
-        x, noise, resets, active, *(parameter for parameter in parameters if parameter is not None), *output
-    )
+    result = None if _leaves_result(program, parameters[6]) else output[0]
+    present = (parameter for parameter in parameters if parameter is not None)
+    ctx.save_for_backward(x, noise, resets, active, *present, result, *output[1:])
     ctx.mark_non_differentiable(*output[3:])
     ctx.set_materialize_grads(False)
+
+
+def _leaves_result(program: str, output_gate_weight: Tensor | None) -> bool:
+    """Whether the backward pass leaves the outputs alone, so that the caller may change them in place."""
+    return bool(program) or output_gate_weight is not None
 
 
 def _differentiate_layer(ctx: Any, *gradients: Tensor | None) -> Any:
     x, noise, resets, active, *rest = ctx.saved_tensors
     count = sum(ctx.present)
+    result = x.new_empty(0) if rest[count] is None else rest[count]
     found = gated_layer_backward(
         ctx.gate,
         ctx.program,
@@ -188,7 +194,7 @@ def _differentiate_layer(ctx: Any, *gradients: Tensor | None) -> Any:
         active,
         rest[:count],
         ctx.present,
-        rest[count:],
+        [result, *rest[count + 1 :]],
         list(gradients[:3]),
     )
     remaining = iter(found[3:])
@@ -241,4 +247,4 @@ def run_layer_operator(
     assert output is not None
     o = Affine(None, None) if output_gate is None else output_gate  # type: ignore[arg-type]
     result, states, gates, *_ = gated_layer(gate, program, x, first, noise, resets, active, *g, *r, *output, *o)
-    return LayerRun(result, states[1:], gates)
+    return LayerRun(result if _leaves_result(program, o.weight) else own_result(result), states[1:], gates)

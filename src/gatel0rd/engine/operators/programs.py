@@ -10,13 +10,10 @@ import torch
 from torch import Tensor
 
 from gatel0rd.engine import native
-from gatel0rd.engine.compiled import Compiled, flats, pooled_bytes
+from gatel0rd.engine.compiled import Compiled, flats, pooled_bytes, tape_bytes
 from gatel0rd.engine.operators.mapping import Dims, fold, map_by_loop, unfold
 from gatel0rd.engine.program import Program, read_program
 from gatel0rd.engine.tensors import resolve
-
-LABEL_BYTES, MOST_LANES = 64, 32
-"""What a tape begins with, and the most batch entries that any instruction set puts into one block."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -55,7 +52,7 @@ def run_program(
     compiled = _compiled(program)
     compiled.check(sequences, initials)
     whole = [resolve(tensor).contiguous() for tensor in parameters]
-    bytes_ = pooled_bytes(_tape_bytes(compiled.program, sequences[0]) if keep else 0)
+    bytes_ = pooled_bytes(tape_bytes(compiled.program, sequences[0]) if keep else 0)
     results = compiled.forward(
         [resolve(tensor) for tensor in sequences],
         [resolve(tensor) for tensor in initials],
@@ -64,13 +61,6 @@ def run_program(
         native.module().Tape(*flats([bytes_])) if keep else None,
     )
     return [*results, bytes_]
-
-
-def _tape_bytes(program: Program, like: Tensor) -> int:
-    """Enough for a tape on any instruction set, without asking which: a graph is made once for all sizes."""
-    steps, batch = like.shape[:2]
-    rows = program.prologue.num_rows + program.body.num_rows * steps
-    return LABEL_BYTES + rows * (batch + MOST_LANES - 1) * like.element_size()
 
 
 @run_program.register_fake
@@ -86,7 +76,7 @@ def _(
     steps, batch = like.shape[:2]
     outputs = [like.new_empty(steps, batch, value.size) for value in described.outputs]
     finals = [like.new_empty(batch, value.size) for value in described.finals]
-    tape = like.new_empty(_tape_bytes(described, like) if keep else 0, dtype=torch.uint8)
+    tape = like.new_empty(tape_bytes(described, like) if keep else 0, dtype=torch.uint8)
     return [*outputs, *finals, tape]
 
 
@@ -114,10 +104,7 @@ def run_program_backward(
     compiled = _compiled(program)
     given, start = [resolve(tensor) for tensor in sequences], [resolve(tensor) for tensor in initials]
     whole, buffers = [resolve(tensor).contiguous() for tensor in parameters], _all_masks(compiled.program, masks)
-    tape = _open_tape(compiled, kept, given[0])
-    if tape is None:
-        tape = native.module().Tape()
-        compiled.forward(given, start, flats(whole), flats(buffers), tape)
+    tape = compiled.open_tape(kept, given, start, whole, buffers)
     found = compiled.backward(given, start, whole, buffers, tape, gradients, wanted)
     # parts of one flat gradient; results of an operator share no memory
     return [sequences[0].new_empty(0) if gradient is None else gradient.clone() for gradient in found]
@@ -136,14 +123,6 @@ def _(
 ) -> list[Tensor]:
     inputs = (*sequences, *initials, *parameters)
     return [tensor.new_empty(tensor.shape if need else (0,)) for tensor, need in zip(inputs, wanted, strict=True)]
-
-
-def _open_tape(compiled: Compiled, kept: Tensor, like: Tensor) -> Any:
-    """The tape in these bytes; None if there is none, or a saved-tensor hook made something else of it."""
-    if kept.dtype != torch.uint8 or len(kept) < LABEL_BYTES or not kept.is_contiguous() or kept.data_ptr() % 64:
-        return None
-    tape = native.module().Tape(*flats([kept]))
-    return tape if tape.holds(compiled.native, like.dtype == torch.float64, *like.shape[:2]) else None
 
 
 def _keep_program(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:

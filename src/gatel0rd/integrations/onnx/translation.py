@@ -22,7 +22,8 @@ def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
 
         torch.onnx.export(model, (x,), "model.onnx", dynamo=True, custom_translation_table=translations())
     """
-    return {torch.ops.gatel0rd.gated_layer.default: translate_layer}
+    operators = torch.ops.gatel0rd
+    return {operators.gated_layer.default: translate_layer, operators.run_program.default: refuse_program}
 
 
 @script(default_opset=op)
@@ -91,6 +92,14 @@ def translate_layer(
     with_first = op.Concat(op.Unsqueeze(first, op.Constant(value_ints=[0])), states, axis=0)
     nothing = op.Constant(value_floats=[0.0])
     return outputs, with_first, gates, nothing, nothing, nothing, nothing, nothing
+
+
+def refuse_program(program, sequences, initials, parameters, masks, keep):
+    """``gatel0rd::run_program``, of which there is no translation: an error that says so."""
+    raise NotImplementedError(
+        "layers with headless=True, scalar_gate=True or net_layers above 1, and cells other than GateL0RD, have no "
+        "translation to ONNX; make the module with engine='torch', or export with dynamo=False, both for one length"
+    )
 
 
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
