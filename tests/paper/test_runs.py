@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from gatel0rd.files import FileError
+from gatel0rd.models.io import MODEL_FILE
 from gatel0rd.paper.executors.base import Work
 from gatel0rd.paper.plan import PLANNERS, experiments, find, plan, plan_run
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.run import Outcome, Reading, Run, Scale
 from gatel0rd.paper.schema import KINDS, describe_run, parse_run
+from gatel0rd.paper.world_model_run import WorldModelRun
 from gatel0rd.worlds.experiments import View
 
 
@@ -69,6 +73,47 @@ def test_one_writer_makes_the_records_of_both_kinds(tmp_path, monkeypatch):
         assert record["machine"]["environments"] == "none" and record["code"]["version"]
         assert "measures" not in record and parse_run(record, directory, type(run)) == run
         assert run.is_finished(tmp_path) and run.execute(tmp_path) == directory
+
+
+@pytest.mark.parametrize("damage", ["cut off", "a digit changed", "of another seed"])
+def test_a_run_with_a_damaged_record_is_not_finished(damage, tmp_path, monkeypatch):
+    run, _ = every_kind()
+    outcome = Outcome(parameters=7, seconds=1.0, curves={"epoch": [1]}, final={"test": {"error": 0.25}})
+    monkeypatch.setattr(WorldModelRun, "train_network", lambda self, directory, **how: outcome)
+    directory = run.execute(tmp_path)
+    path = directory / "record.json"
+    text = path.read_text()
+    if damage == "of another seed":
+        path.write_bytes((replace(run, seed=6).execute(tmp_path) / "record.json").read_bytes())
+    else:
+        path.write_text(text[:200] if damage == "cut off" else text.replace("0.25", "0.26"))
+    damaged = path.read_bytes()
+    assert not run.is_finished(tmp_path) and Work(out=tmp_path).remaining_seconds(run) > 0
+    with pytest.raises(FileError, match=r"record\.json is not a record|holds another finished run"):
+        run.execute(tmp_path, resume=True)
+    assert path.read_bytes() == damaged
+    path.unlink()
+    run.execute(tmp_path, resume=True)
+    assert run.is_finished(tmp_path)
+
+
+def test_a_record_stays_until_there_is_a_new_one(tmp_path, monkeypatch):
+    """Its models are gone, and are to be planned with."""
+    (run,) = plan(find("rrc/planning"), profile="smoke", seeds=[0], cells=["gru"])
+    directory = run.execute(tmp_path)
+    (directory / MODEL_FILE).unlink()
+    record = (directory / "record.json").read_bytes()
+    work = Work(out=tmp_path, planning=PROFILES["smoke"])
+    with pytest.raises(FileError, match="continue it with --resume"):
+        work.do(run, lambda topic, content: None)
+    monkeypatch.setattr(WorldModelRun, "train_network", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        replace(work, resume=True).do(run, lambda topic, content: None)
+    assert (directory / "record.json").read_bytes() == record
+
+
+def interrupt(*args, **options):
+    raise KeyboardInterrupt
 
 
 def test_scales_are_data():

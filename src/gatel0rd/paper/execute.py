@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def execute(
-    run: Run, directory: Path, *, data: Path, resume: bool, backend: BackendName, on_metrics: OnMetrics
+    run: Run, directory: Path, *, data: Path, resume: bool, again: bool, backend: BackendName, on_metrics: OnMetrics
 ) -> Path:
     """See :meth:`Run.execute`."""
     with exclusive(directory), one_thread():
-        if is_complete(run, directory):
+        if is_complete(run, directory) and not again:
             return directory
         check_resumable(run, directory, resume=resume)
         write_sealed_json(directory / "config.json", to_json(run))
@@ -46,7 +46,12 @@ def is_complete(run: Run, directory: Path) -> bool:
         return False
     if path.stat().st_size == 0:  # what a power cut leaves on some file systems: it was not finished
         return False
-    record = read_record(path)
+    try:
+        record = read_record(path)
+    except FileError as error:
+        raise FileError(
+            f"{error}. If it is deleted, the same command with --resume makes it again from what was trained"
+        ) from error
     if record.group != run.group or record.seed != run.seed:
         raise FileError(
             f"{directory} holds another finished run, or one of an older version; choose another directory, or bring "

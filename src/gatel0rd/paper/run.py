@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from gatel0rd.config import content_hash, to_json
+from gatel0rd.files import FileError
 from gatel0rd.training.presets import AgentPreset
 from gatel0rd.training.recipe import DataRecipe
 from gatel0rd.worlds.experiments import LengthUnit
@@ -170,9 +171,17 @@ class Run(ABC):
         return 0.0
 
     def is_finished(self, out: Path) -> bool:
-        """Whether its record is there."""
-        record = out / self.directory_name / "record.json"
-        return record.exists() and record.stat().st_size > 0
+        """Whether its record is there, undamaged."""
+        from gatel0rd.paper.records import read_record
+
+        path = out / self.directory_name / "record.json"
+        if not path.exists():
+            return False
+        try:
+            record = read_record(path)
+        except FileError:  # executing it says what is wrong
+            return False
+        return record.group == self.group and record.seed == self.seed
 
     def is_planned(self, out: Path, profile: Profile) -> bool:
         """Whether its models were planned with as often as the profile asks for; so is what cannot be planned with."""
@@ -184,6 +193,7 @@ class Run(ABC):
         *,
         directory: Path | None = None,
         resume: bool = False,
+        again: bool = False,
         backend: BackendName = "auto",
         on_metrics: OnMetrics = lambda metrics: None,
     ) -> Path:
@@ -193,11 +203,14 @@ class Run(ABC):
             out: where runs and data go.
             directory: the run's own; in ``out`` if not given.
             resume: continue a run that was interrupted.
+            again: train a finished run once more; its record stays until there is a new one.
         """
         from gatel0rd.paper.execute import execute
 
         directory = out / self.directory_name if directory is None else directory
-        return execute(self, directory, data=out / "data", resume=resume, backend=backend, on_metrics=on_metrics)
+        return execute(
+            self, directory, data=out / "data", resume=resume, again=again, backend=backend, on_metrics=on_metrics
+        )
 
     @abstractmethod
     def train_network(self, directory: Path, *, data: Path, backend: BackendName, on_metrics: OnMetrics) -> Outcome:

@@ -81,21 +81,26 @@ class Work:
         with exclusive(self.out / run.directory_name, self.patience):
             pass
         planning = self.planning_of(run)
-        if self._lost_models(run):
-            (self.out / run.directory_name / "record.json").unlink()  # it is made again, with the models
-        directory = run.execute(self.out, resume=self.resume, on_metrics=lambda metrics: tell("progressed", (metrics,)))
+        directory = run.execute(
+            self.out,
+            resume=self.resume,
+            again=self.lost_models(run),
+            on_metrics=lambda metrics: tell("progressed", (metrics,)),
+        )
         if planning is not None and self._has_models(run):  # or all is planned already
             run.plan_episodes(directory, planning, lambda done, total: tell("planned", (done, total)))
 
     def remaining_seconds(self, run: Run) -> float:
         """About how long one core is busy with a run; 0 if all is done."""
-        seconds = 0.0 if run.is_finished(self.out) and not self._lost_models(run) else run.estimate_seconds()
-        planning = self.planning_of(run)
-        if planning is not None and not run.is_planned(self.out, planning):
-            seconds += run.estimate_planning_seconds(planning)
-        return seconds
+        planning, finished = self.planning_of(run), run.is_finished(self.out)
+        seconds = 0.0 if finished else run.estimate_seconds()
+        if planning is None or (finished and run.is_planned(self.out, planning)):
+            return seconds
+        if finished and not self._has_models(run):
+            seconds = run.estimate_seconds()
+        return seconds + run.estimate_planning_seconds(planning)
 
-    def _lost_models(self, run: Run) -> bool:
+    def lost_models(self, run: Run) -> bool:
         """Whether a run is finished, but has no models any more to plan with, as on another machine."""
         planning = self.planning_of(run)
         if planning is None or not run.is_finished(self.out) or run.is_planned(self.out, planning):

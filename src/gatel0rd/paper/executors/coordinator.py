@@ -27,12 +27,14 @@ from gatel0rd.paper.run import Run
 
 def run_all(runs: Sequence[Run], work: Work, *, executor: ExecutorConfig, display: Display) -> list[Failure]:
     """Execute runs, longest first; one run's failure does not stop the others."""
-    # A run that an older version finished would be repeated, so better stop at its record. A damaged one is repeated.
+    # A run that an older version finished would be repeated, so better stop at its record. What is wrong with a damaged
+    # one is said when its run is executed.
     load_records([work.out], damaged=[])
     seconds = [work.remaining_seconds(run) for run in runs]
     order = sorted(range(len(runs)), key=lambda index: -seconds[index])
     with make_executor(runs, work, executor) as place:  # what is missing or unreachable is said before the work
-        _make_data([run for run in runs if not run.is_finished(work.out)], work.out, display)
+        trained = [run for run in runs if not run.is_finished(work.out) or work.lost_models(run)]
+        _make_data(trained, work.out, display)
         return Coordinator(runs, place, display).run(order)
 
 
