@@ -19,6 +19,7 @@ from safetensors.numpy import save
 
 from gatel0rd.files import (
     FileError,
+    WriteError,
     checksum,
     exclusive,
     load_arrays,
@@ -65,6 +66,27 @@ def test_another_name_is_another_lock_and_patience_ends(tmp_path):
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp_path):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        message = rf"{place} cannot be written: .*; a file is in the way of a directory"
+        with pytest.raises(WriteError, match=message), exclusive(place):
+            pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has another module for locks")
+def test_a_file_system_without_locks_is_an_error_that_says_what_to_do(tmp_path, monkeypatch):
+    def refuse(file, flags):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with (
+        pytest.raises(WriteError, match="lock cannot be locked: Function not implemented; choose"),
+        exclusive(tmp_path),
+    ):
+        pass
 
 
 def test_an_error_inside_releases_the_lock(tmp_path):

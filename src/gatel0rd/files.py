@@ -85,6 +85,8 @@ def explain_write_errors(path: Path) -> Iterator[None]:
             errno.EDQUOT: "; free some space and start again",
             errno.EFBIG: "; allow larger files (ulimit -f) and start again",
             errno.ENAMETOOLONG: "; choose a shorter name",
+            **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "; choose a place that you may write to"),
+            **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "; a file is in the way of a directory"),
         }.get(error.errno or 0, "")
         raise WriteError(f"{path} cannot be written: {error.strerror or error}{advice}") from error
 
@@ -148,9 +150,11 @@ def exclusive(directory: Path, patience: float = 0.0, *, name: str = "lock") -> 
         patience: seconds to wait for another process, which may be about to die with its coordinator or its node.
         name: file that is locked; processes that lock another one do not wait for each other.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    with explain_write_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / name).open("a")
     last = time.monotonic() + patience
-    with (directory / name).open("a") as file:
+    with file:
         while not _try_lock(file):
             if time.monotonic() >= last:
                 raise InUseError(
@@ -174,6 +178,13 @@ def _try_lock(file: IO[Any]) -> bool:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+            raise
+        raise WriteError(
+            f"{file.name} cannot be locked: {error.strerror}; choose a directory on a file system with locks "
+            "(Lustre has them if it is mounted with flock)"
+        ) from error
     return True
 
 

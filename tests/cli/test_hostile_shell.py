@@ -118,6 +118,26 @@ def test_slurm_needs_slurm(tmp_path, capsys, monkeypatch):
     assert code == 1 and "there is no srun here" in said
 
 
+def test_a_reproduction_without_any_record_says_that_its_runs_failed(tmp_path, capsys):
+    (tmp_path / "rrc").touch()  # no run can have a directory
+    words = ["reproduce", "rrc/gating", "--profile", "smoke", "--seeds", "0", "--workers", "1", "--out", str(tmp_path)]
+    code, said = fail([*words, "--json", str(tmp_path / "outcome.json")], capsys)
+    assert code == 1 and "1 run failed, and there is no report: there are no records in" in said
+    assert json.loads((tmp_path / "outcome.json").read_text())["failed"] == 1
+
+
+def test_records_that_are_not_there_are_not_left_out_silently(tmp_path, capsys):
+    code, said = fail(["report", "--records", str(tmp_path), str(tmp_path / "typo"), "--out", str(tmp_path)], capsys)
+    assert code == 2 and f"{tmp_path / 'typo'} is not a directory; expected one with records" in said
+
+
+@pytest.mark.parametrize("cells", ["gatel0rd, gru", " gru,gatel0rd,"])
+def test_spaces_in_lists_do_not_matter(cells, tmp_path):
+    words = ["run", "rrc/generalization", "--seeds", "0", "--cells", cells, "--dry-run", "--out", str(tmp_path)]
+    main([*words, "--json", str(tmp_path / "costs.json")])
+    assert json.loads((tmp_path / "costs.json").read_text())["costs"][0]["runs"] == 2
+
+
 @pytest.mark.parametrize("target", ["head", ">&-", "> /dev/full"])
 def test_output_that_nobody_takes(target):
     """As with ``| head``, ``>&-`` and a full disk: no traceback, not at the end of the process either."""

@@ -256,7 +256,9 @@ def test_jobs_that_slurm_forgot_are_told_from_those_it_cannot_be_asked_about(tmp
     assert slurm.queued_jobs() is None
 
 
-@pytest.mark.parametrize(("name", "text"), [("time", "04:00:00"), ("mem_gb", "4G")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("time", "04:00:00"), ("mem_gb", "4G"), ("time", "inf"), ("mem_gb", "nan"), ("time", "0")]
+)
 def test_slurm_options_that_are_no_numbers_are_errors(name, text):
     with pytest.raises(ValueError, match=f"{name} for SLURM is '{text}'; expected a number"):
         ExecutorConfig(kind="slurm", slurm={name: text})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gatel0rd.paper.executors.base import RETRIES, Busy, Died, Ended, Executor, Started, Told
+from gatel0rd.paper.executors.base import RETRIES, Busy, Died, Ended, Executor, Started, Told, describe_error
 from gatel0rd.paper.executors.coordinator import Coordinator
 from gatel0rd.paper.plan import find, plan
 
@@ -84,6 +84,25 @@ def test_a_run_that_dies_again_and_again_is_given_up():
     _, failures = coordinate(executor)
     assert [entry for entry in executor.submitted if entry[0] == 2] == [(2, False)] + [(2, True)] * RETRIES
     assert [failure.error for failure in failures] == ["job 7 died, after 3 retries; run again with --resume"]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(28, "No space left on device", "lock"), "[Errno 28] No space left on device: 'lock'"),
+        (
+            MemoryError("8 GB"),
+            "there is not enough memory for this; let fewer runs share it, as with --workers 1 (8 GB)",
+        ),
+        (KeyError("mistake of ours"), "Traceback"),
+    ],
+)
+def test_errors_of_the_system_are_told_without_a_traceback(error, message):
+    try:
+        raise error
+    except Exception as exception:
+        said = describe_error(exception)
+    assert said == message or (message == "Traceback" and said.startswith(message))
 
 
 def test_runs_of_a_predecessor_are_not_submitted_again():

@@ -292,6 +292,8 @@ def test_unknown_ids_cells_and_profiles_are_errors():
         find("rrc/generalisation")
     with pytest.raises(ValueError, match="rrc/gating has no cell or variant gru; it has gatel0rd"):
         plan(find("rrc/gating"), profile="smoke", seeds=[0], cells=["gru"])
+    with pytest.raises(ValueError, match="no cells or variants were given; rrc/gating has gatel0rd"):
+        plan(find("rrc/gating"), profile="smoke", seeds=[0], cells=[])
     with pytest.raises(ValueError, match="there is no profile 'huge'; there are smoke"):
         plan(find("rrc/gating"), profile="huge", seeds=[0])
 

@@ -22,6 +22,7 @@ from gatel0rd.cli.options import (
     Profile,
     SeedList,
     optional,
+    parse_names,
     parse_options,
     parse_seeds,
 )
@@ -94,7 +95,7 @@ def run(
         experiment,
         profile=profile,
         seeds=parse_seeds(seeds),
-        cells=None if cells is None else cells.split(","),
+        cells=None if cells is None else parse_names(cells),
         preset=preset,
         epochs=epochs,
         frames=frames,
@@ -160,9 +161,17 @@ def reproduce(
         return show_costs(costs(runs, profile=profile, planned=planned, out=out))
     where = ExecutorConfig(kind=executor, workers=workers, address=address, slurm=parse_options(slurm))
     failed = execute_runs(runs, out, executor=where, resume=True, planning=profile, planned=planned) if runs else 0
-    path = make_report([out], out, [entry.id for entry in chosen], illustrated=drawn, only_drawn=True)
+    outcome = describe_outcome(runs, out, failed)
+    try:
+        path = make_report([out], out, [entry.id for entry in chosen], illustrated=drawn, only_drawn=True)
+    except ValueError as error:
+        if not failed:
+            raise
+        raise CommandError(
+            f"{failed} run{'s' * (failed > 1)} failed, and there is no report: {error}", outcome
+        ) from error
     console.print(f"Open the report in a browser: {path}")
-    outcome = {**describe_outcome(runs, out, failed), "report": str(path)}
+    outcome["report"] = str(path)
     if failed:
         raise CommandError(
             f"{failed} run{'s' * (failed > 1)} failed, and the report is made of the others; the same command tries "
@@ -186,8 +195,12 @@ def report(
 
     It consists of report.html, report.md and figures.
     """
+    from gatel0rd.files import FileError
     from gatel0rd.paper.report.make import make_report
 
+    for directory in records:
+        if not directory.is_dir():
+            raise FileError(f"{directory} is not a directory; expected one with records, as runs/ or results/")
     path = make_report(records or (out,), out, ids)
     console.print(f"wrote {path}")
     return {"report": str(path)}

@@ -48,6 +48,8 @@ def plan(
         raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
     known = {name for variant in experiment.variants for name in (variant.cell.name, variant.name)}
     unknown = set(cells or ()) - known
+    if cells is not None and not cells:
+        raise ValueError(f"no cells or variants were given; {experiment.id} has {', '.join(sorted(known))}")
     if unknown:
         raise ValueError(
             f"{experiment.id} has no cell or variant {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"

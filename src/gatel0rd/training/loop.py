@@ -188,7 +188,9 @@ class TrainingLoop(ABC):
         """
         saved = time.monotonic()
         began = saved - self.seconds
-        with self.metrics_path.open("ab", buffering=0) as file:
+        with explain_write_errors(self.metrics_path):
+            file = self.metrics_path.open("ab", buffering=0)
+        with file:
             if self.assesses_start and not self.history:
                 self._record({}, began, file)
             while not self.finished:
@@ -203,7 +205,7 @@ class TrainingLoop(ABC):
 
     def save_checkpoint(self) -> None:
         """Write weights, optimizer and progress to one file, atomically, after the metrics so far are on the disk."""
-        with self.metrics_path.open("a") as file:
+        with explain_write_errors(self.metrics_path), self.metrics_path.open("a") as file:
             os.fsync(file.fileno())
         state, (extras, extra_arrays) = self._optimizer.read_optimizer(), self.read_extras()
         parts: dict[str, Arrays] = {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from gatel0rd.errors import is_out_of_memory
 from gatel0rd.paper.profiles import Profile
 from gatel0rd.paper.run import Run
 from gatel0rd.training.recipe import DataRecipe
@@ -196,5 +197,7 @@ class Throttle:
 
 def describe_error(exception: Exception) -> str:
     """The message of an error that was foreseen, the whole traceback of one that was not."""
-    foreseen = isinstance(exception, (ValueError, RuntimeError)) and str(exception)
+    if is_out_of_memory(exception):
+        return f"there is not enough memory for this; let fewer runs share it, as with --workers 1 ({exception})"
+    foreseen = isinstance(exception, (ValueError, RuntimeError, OSError)) and str(exception)
     return str(exception) if foreseen else "".join(traceback.format_exception(exception))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -35,7 +36,10 @@ class ExecutorConfig:
         if text is None:
             return None
         try:
-            return float(text)
+            number = float(text)
         except ValueError:
+            number = math.nan
+        if not 0 < number < math.inf:
             unit = "minutes" if name == "time" else "gigabytes"
-            raise ValueError(f"{name} for SLURM is {text!r}; expected a number of {unit}") from None
+            raise ValueError(f"{name} for SLURM is {text!r}; expected a number of {unit}")
+        return number
