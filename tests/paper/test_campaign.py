@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
 import shlex
 import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import children
 
 from gatel0rd.cli.options import parse_numbers
 from gatel0rd.files import read_json, write_sealed_json
@@ -193,6 +200,86 @@ def test_another_machine_resumes_kept_runs(interrupted, tmp_path, monkeypatch, c
     assert records[0] == records[1] == records[2]
     campaign["keep"](works["a"].out, kept)
     assert not archive.exists() and "0 unfinished runs are kept" in capsys.readouterr().out
+
+
+STUB = f"""#!{sys.executable}
+import pathlib, sys, time
+(pathlib.Path("runs") / f"began-{{sys.argv[2]}}").touch()
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+"""In place of `gatel0rd`."""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone with a campaign of three lines, whose commands take a minute."""
+    for place in ("scripts", "results", ".venv/bin"):
+        (tmp_path / place).mkdir(parents=True)
+    shutil.copy(ROOT / "scripts" / "campaign", tmp_path / "scripts" / "campaign")
+    lines = [f"a | 1 | {name} --seeds 0 | for a test" for name in ("one", "two", "three")]
+    (tmp_path / "results" / "campaign.txt").write_text("\n".join(lines))
+    stub = tmp_path / ".venv" / "bin" / "gatel0rd"
+    stub.write_text(STUB)
+    stub.chmod(0o755)
+    return tmp_path
+
+
+def start_campaign(clone: Path) -> subprocess.Popen[str]:
+    """Two lanes, each with a command under way."""
+    command = [sys.executable, clone / "scripts" / "campaign", "work", "--lanes", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
+    while len(list(clone.glob("runs/began-*"))) < 2 and process.poll() is None:
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.cluster
+def test_an_interrupt_ends_a_campaign_and_nothing_counts_as_failed(clone):
+    process = start_campaign(clone)
+    second = subprocess.run([sys.executable, clone / "scripts" / "campaign", "work"], capture_output=True, text=True)
+    assert second.returncode == 1 and "another campaign works in" in second.stderr
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130 and "interrupted" in said and "Traceback" not in said
+    states = read_json(clone / "runs" / "campaign.json")
+    assert {words: own["state"] for words, own in states.items()} == dict.fromkeys(
+        ("one --seeds 0", "two --seeds 0"), "running"
+    )
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere commands outlive it")
+def test_commands_end_with_a_campaign_that_is_killed(clone):
+    process = start_campaign(clone)
+    commands = children(process.pid)
+    assert len(commands) == 2
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{command}").exists() for command in commands):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_run_is_kept_whole_while_its_files_are_replaced(tmp_path, monkeypatch):
+    campaign = load_campaign()
+    checkpoint = tmp_path / "run" / "checkpoint.safetensors"
+    checkpoint.parent.mkdir()
+    checkpoint.write_bytes(b"short")
+    gettarinfo = tarfile.TarFile.gettarinfo
+
+    def replace_meanwhile(*arguments: Any, **options: Any) -> tarfile.TarInfo:
+        found = gettarinfo(*arguments, **options)
+        checkpoint.write_bytes(b"longer than before")
+        return found
+
+    monkeypatch.setattr(tarfile.TarFile, "gettarinfo", replace_meanwhile)
+    campaign["pack"](tmp_path / "run", tmp_path / "run.tar.xz")
+    assert campaign["unpack"](tmp_path / "run.tar.xz", tmp_path / "there")
+    assert (tmp_path / "there" / "checkpoint.safetensors").read_bytes() in (b"short", b"longer than before")
 
 
 def test_a_run_whose_models_are_gone_is_trained_again_to_plan_with_them(tmp_path):
