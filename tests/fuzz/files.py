@@ -129,7 +129,7 @@ def exercise_record(record: Record) -> None:
     chosen = list(experiments().values())
     answers = select_answers(chosen, [record], named=False)
     judge_all(chosen, [record])
-    introduce(chosen, answers, [record])
+    introduce(answers, [record])
     describe_origin([record])
     _ = record.scale, record.share, record.length
 

@@ -89,6 +89,8 @@ def test_every_experiment_runs_and_reports(experiment_id, out, monkeypatch):
     for artefact in experiment.artefacts:
         assert artefact in text
     assert text.count("<figure>") + text.count("<table>") == len(experiment.views)
+    own = f"{len(runs)} finished run{'s' * (len(runs) > 1)} with one seed"  # of those in the same directory
+    assert own in text and "; 1 experiment. Every figure" in text
 
 
 @pytest.mark.slow

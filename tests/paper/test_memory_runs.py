@@ -65,7 +65,8 @@ def test_a_run_leaves_its_network_and_a_record(out):
 
 def test_the_report_shows_right_answers_over_lengths(out, tmp_path):
     page = make_report([out], tmp_path, ["memory/length"]).read_text()
-    assert "1 of 5 seeds, 1 epochs per run" in page and "of the paper, ours" not in page
+    assert "1 of 5 seeds, 1 epoch per run" in page and "of the paper, ours" not in page
+    assert 'href="#claims"' not in page and "do not hold" not in page  # there are none
     assert page.count("<figure>") == 1 and page.count("<table>") == 1
     assert "gatel0rd run memory/length --profile smoke --epochs 1" in page
 

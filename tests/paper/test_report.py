@@ -160,7 +160,7 @@ def test_scales_stand_below_one_heading_and_the_one_that_decides_most_is_open():
     assert text.count("<h2>One") == 2 and text.count('<details class="scale">') == 1
     folded = text[text.index('<details class="scale">') :]
     assert 'id="w-one-large"' in folded and 'id="w-one-small"' not in folded
-    contents = text[text.index('id="contents"') : text.index('id="claims"')]
+    contents = text[text.index('id="contents"') :].partition("</section>")[0]
     targets = re.findall(r'href="#([^"]+)"', contents)
     assert targets == ["w-one", "v-b"] and all(f'id="{target}"' in text for target in targets)
     assert len(re.findall(r' id="([^"]+)"', text)) == len(set(re.findall(r' id="([^"]+)"', text)))
@@ -279,3 +279,5 @@ def test_the_report_says_how_many_core_hours_its_runs_took():
     planned.content.update(wall_seconds=1800.0, planning={"seconds": [1200.0, 600.0]})
     expected = "2 finished runs with up to 2 seeds, 2.5 hours of training and planning on one core each"
     assert count_runs([trained, planned]) == expected
+    planned.content.update(wall_seconds=0.2, planning={"seconds": [0.1]})
+    assert count_runs([planned]) == "1 finished run with one seed, 0.3 seconds of training and planning on one core"

@@ -85,11 +85,19 @@ def describe_scale(answer: Answer) -> str:
     note = f"Profile {answer.scale.words}, preset {answer.scale.preset}: {count} of {asked} seeds, "
     note += f"{share_words(answer.records)} per run"
     note += " (the paper does not state its number)" if of_paper and answer.records[0].share is None else ""
-    note += f"; {sum(record.training_hours for record in answer.records):.2f} core hours of training in all"
+    trained = sum(record.training_hours for record in answer.records)
+    note += f"; {describe_hours(trained)} of one core for training in all"
     if not answer.experiment.plans:
         return f"{note}."
     hours = sum(record.planning_hours for record in answer.records)
-    return f"{note}, {hours:.2f} of planning. All models meet the same starts."
+    return f"{note}, {describe_hours(hours)} for planning. All models meet the same starts."
+
+
+def describe_hours(hours: float) -> str:
+    """A time span in words: below an hour in minutes or seconds."""
+    if hours >= 1:
+        return f"{hours:.3g} hours"
+    return f"{60 * hours:.2g} minutes" if hours >= 1 / 60 else f"{3600 * hours:.2g} seconds"
 
 
 def build_block(view: View, answer: Answer, stem: Path) -> Block:

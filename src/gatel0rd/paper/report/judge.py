@@ -112,7 +112,8 @@ def share_words(records: Sequence[Record]) -> str:
     shares = sorted({record.share for record in records if record.share is not None})
     if not shares:
         length = records[0].length
-        return f"{length / 1e6:.3g} million frames" if records[0].kind == "agent" else f"{length} epochs"
+        epochs = f"{length} epoch{'s' * (length != 1)}"
+        return f"{length / 1e6:.3g} million frames" if records[0].kind == "agent" else epochs
     return " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys(shares[:1] + shares[-1:])) + " of the steps"
 
 

@@ -10,13 +10,12 @@ from gatel0rd import __version__
 from gatel0rd.files import FileError, write_atomically
 from gatel0rd.paper.plan import experiments, find
 from gatel0rd.paper.records import Record, load_records
-from gatel0rd.paper.report.build import build_illustration, build_section, with_small_pictures
+from gatel0rd.paper.report.build import build_illustration, build_section, describe_hours, with_small_pictures
 from gatel0rd.paper.report.front import verdicts_markdown
 from gatel0rd.paper.report.judge import Judged, judge_all
 from gatel0rd.paper.report.overall import build_overall
 from gatel0rd.paper.report.page import ReportSection, page
 from gatel0rd.paper.report.select import Answer, select_answers
-from gatel0rd.worlds.experiments import Question
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,8 @@ class Report:
 
     def markdown(self) -> str:
         sections = [section.markdown() for section in self.sections]
-        return "\n\n".join([f"# {self.title}\n", *self.introduction, verdicts_markdown(self.judged), *sections])
+        verdicts = [verdicts_markdown(self.judged)] if self.judged else []
+        return "\n\n".join([f"# {self.title}\n", *self.introduction, *verdicts, *sections])
 
 
 def make_report(
@@ -75,8 +75,10 @@ def make_report(
     judged = unlink_missing(judge_all(chosen, records), sections)
     sections += build_guided(guided, damaged)
     sections += [build_illustration(id, out / "figures") for id in illustrated]
-    introduction = [*introduce(chosen, answers, records), *(f"Left out: {what}." for what in damaged)]
-    report = Report(title, introduction, judged, sections, describe_origin(records) if answers else describe_origin([]))
+    shown = {record.path for answer in answers for record in answer.records}
+    used = [record for record in records if record.path in shown]
+    introduction = [*introduce(answers, used), *(f"Left out: {what}." for what in damaged)]
+    report = Report(title, introduction, judged, sections, describe_origin(used))
     return write_report(report, out, light)
 
 
@@ -113,17 +115,19 @@ def build_guided(paths: Sequence[Path], damaged: list[str]) -> list[ReportSectio
     return sections
 
 
-def introduce(chosen: Sequence[Question], answers: Sequence[Answer], records: Sequence[Record]) -> list[str]:
-    """The paragraphs at the top of the page."""
+def introduce(answers: Sequence[Answer], records: Sequence[Record]) -> list[str]:
+    """The paragraphs at the top of the page, about the records that it shows."""
     paragraphs = [
         "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
         "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs compared with the paper's numbers."
     ]
     if answers:
+        shown = len({answer.experiment.id for answer in answers})
         paragraphs.append(
-            f"{count_runs(records)}; {len(chosen)} experiments. Every figure and number below was made from their "
-            "records; shaded areas and ± are standard deviations over seeds; of success rates in planning, standard "
-            "errors over seeds, or over episodes where there is one seed; ranges are 95 % bootstrap intervals of means."
+            f"{count_runs(records)}; {shown} experiment{'s' * (shown != 1)}. Every figure and number below was made "
+            "from their records; shaded areas and ± are standard deviations over seeds; of success rates in planning, "
+            "standard errors over seeds, or over episodes where there is one seed; ranges are 95 % bootstrap intervals "
+            "of means."
         )
     for world in {answer.experiment.scenario.name: answer.experiment.scenario for answer in answers}.values():
         shares = [record.share or 0.0 for record in records if record.run["scenario"] == world.name]
@@ -139,8 +143,10 @@ def count_runs(records: Sequence[Record]) -> str:
     """How many runs there are, with how many seeds, and how long they took."""
     hours = sum(record.training_hours + record.planning_hours for record in records)
     seeds = len({record.seed for record in records})
-    runs = f"{len(records)} finished runs with up to {seeds} seeds"
-    return f"{runs}, {hours:.3g} hours of training and planning on one core each"
+    runs = f"{len(records)} finished run{'s' * (len(records) != 1)} with "
+    runs += f"up to {seeds} seeds" if seeds > 1 else "one seed"
+    each = " each" if len(records) > 1 else ""
+    return f"{runs}, {describe_hours(hours)} of training and planning on one core{each}"
 
 
 def describe_origin(records: Sequence[Record]) -> str:

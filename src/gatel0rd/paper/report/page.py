@@ -112,8 +112,11 @@ def page(
     """The whole report as a string."""
     worlds = group_sections(sections)
     body = "".join(_world(world, chapters) for world, chapters in worlds.items())
-    body = f"{draw_board(judged)}{_contents(worlds)}{draw_claims(judged)}{body}"
-    return _document(title, introduction, _bar(worlds), body, footer)
+    if judged:
+        body = f"{draw_board(judged)}{_contents(worlds)}{draw_claims(judged)}{body}"
+    else:  # no experiment of the page has claims
+        body = f"{_contents(worlds)}{body}"
+    return _document(title, introduction, _bar(worlds, judged=bool(judged)), body, footer)
 
 
 def simple_page(title: str, introduction: Sequence[str], blocks: Sequence[Block], footer: str) -> str:
@@ -133,9 +136,11 @@ def _document(title: str, introduction: Sequence[str], bar: str, body: str, foot
     )
 
 
-def _bar(worlds: dict[str, list[Chapter]]) -> str:
+def _bar(worlds: dict[str, list[Chapter]], *, judged: bool) -> str:
     """Links that stay at the top of the window."""
-    links = [("#verdicts", "Verdicts"), ("#contents", "Contents"), ("#claims", "Claims")]
+    links = [("#contents", "Contents")]
+    if judged:
+        links = [("#verdicts", "Verdicts"), *links, ("#claims", "Claims")]
     links += [(f"#{name_slug(world)}", world) for world in worlds if world]
     anchors = "".join(f'<a href="{target}">{html.escape(text)}</a>' for target, text in links)
     return f'<nav class="bar"><div>{anchors}</div></nav>'
@@ -152,6 +157,7 @@ def _contents(worlds: dict[str, list[Chapter]]) -> str:
             more = len(chapter.sections) - 1
             scales = f" <small>and {more} other scale{'s' * (more > 1)}</small>" if more else ""
             dots = "".join(dot(claim.finding.verdict, claim.words) for claim in chapter.first.claims)
+            dots = f' <span class="dots">{dots}</span>' if dots else ""
             links += f'<a href="#{chapter.anchor}">{html.escape(chapter.first.title)}{scales}{dots}</a>'
         lists += f"<div><b>{html.escape(world)}</b>{links}</div>"
     return f'<section id="contents"><h2>Contents</h2><nav class="contents">{lists}</nav></section>'

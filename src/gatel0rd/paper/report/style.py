@@ -64,6 +64,7 @@ i.dot { display: inline-block; width: 10px; height: 10px; border-radius: 50%; ma
 .contents { columns: 3 300px; column-gap: 30px; font: 14px/1.5 system-ui, sans-serif; }
 .contents div { break-inside: avoid; margin-bottom: 14px; } .contents b { display: block; }
 .contents a { color: var(--ink); text-decoration: none; display: block; }
+.contents .dots { white-space: nowrap; }
 .contents a:hover { color: var(--accent); } .contents a small { color: var(--soft); }
 details.scale { margin: 14px 0; border: 1px solid var(--line); border-radius: 6px; padding: 4px 14px; }
 details.scale > summary { cursor: pointer; font: 14px/1.8 system-ui, sans-serif; color: var(--soft); }
