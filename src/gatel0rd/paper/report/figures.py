@@ -171,7 +171,6 @@ def curves(lines: Sequence[Line], shown: Curve, *, title: str, ylabel: str, log:
         else:
             axes.legend(fontsize=7.5)
         leave_out_start(axes)
-        axes.locator_params(axis="x", nbins=6)  # more numbers of five digits would touch
     if shown.measure == "success":
         axes.set_ylim(-0.03, 1.03)
     axes.set(title=title, xlabel="million frames" if agents else "epoch", ylabel=ylabel)
