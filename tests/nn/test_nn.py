@@ -227,12 +227,9 @@ def test_dropout_may_be_changed(hidden, bidirectional):
             torch.manual_seed(1)
             found.append(module(x)[0])
         assert torch.allclose(*found) and not torch.allclose(found[0], without)
+    assert repr(rnn) == repr(made) and "dropout=0.5" in repr(made)
     rnn.dropout = 0
-    assert (
-        torch.allclose(rnn(x)[0], without)
-        and repr(rnn) == repr(made)
-        and rnn.state_dict().keys() == made.state_dict().keys()
-    )
+    assert torch.allclose(rnn(x)[0], without) and rnn.state_dict().keys() == made.state_dict().keys()
     with pytest.raises(ValueError, match=r"dropout is 1\.5; expected a probability between 0 and 1"):
         rnn.dropout = 1.5
     assert rnn.dropout == 0
@@ -346,6 +343,10 @@ def test_cell_steps_equal_the_layer():
             "mask was given with a PackedSequence",
         ),
         (lambda rnn: rnn(inputs(T, INPUT), inputs(1, 1, H)), r"hx has shape \(1, 1, 2\); expected \(3, 2\)"),
+        (
+            lambda rnn: rnn(inputs(T, B, INPUT), (inputs(3, B, H),) * 2),
+            r"hx is a tuple; expected one tensor of shape \(3,",
+        ),
         (lambda rnn: GateL0RD(2, 3, mask_means="ends"), "mask_means is 'ends'; expected auto, starts or valid"),
         (lambda rnn: GateL0RD(0, 3), "input_size is 0; expected a positive number"),
         (lambda rnn: GateL0RD(2, 3, dropout=1.5), "dropout is 1.5; expected a probability"),
@@ -353,8 +354,16 @@ def test_cell_steps_equal_the_layer():
     ],
 )
 def test_errors_say_what_was_given_and_expected(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         call(layer())
+
+
+def test_a_layer_says_how_it_was_made():
+    options = {"dropout": 0.5, "num_layers": 2, "bidirectional": True, "gate": "sigmoid", "noise_std": 0.2}
+    text, plain = repr(GateL0RD(INPUT, H, OUTPUT, **options)), repr(GateL0RD(INPUT, H))
+    for said in ("3, 2, output_size=", "dropout=0.5", "bidirectional=True", "gate=sigmoid, noise_std=0.2"):
+        assert said in text
+    assert "dropout" not in plain and "bidirectional" not in plain
 
 
 @pytest.mark.parametrize("engine", ["auto", "torch"])

@@ -46,7 +46,7 @@ def leave_autocast(module: nn.Module, x: Tensor, hx: Tensor | None) -> tuple[Ten
     if not is_under_autocast(x):
         return x, hx
     dtype = first_weight(module, x).dtype
-    return x.to(dtype), None if hx is None else hx.to(dtype)
+    return x.to(dtype), hx.to(dtype) if isinstance(hx, Tensor) else hx
 
 
 def check_input(module: nn.Module, x: Tensor, input_size: int) -> None:
@@ -58,6 +58,9 @@ def check_input(module: nn.Module, x: Tensor, input_size: int) -> None:
 
 
 def check_state(hx: Tensor, expected: tuple[int, ...], x: Tensor) -> None:
+    if not isinstance(hx, Tensor):
+        kind = type(hx).__name__
+        raise TypeError(f"hx is a {kind}; expected one tensor of shape {expected}, as in nn.GRU (nn.LSTM has two)")
     if tuple(hx.shape) != expected:
         raise ValueError(f"hx has shape {tuple(hx.shape)}; expected {expected}")
     if hx.dtype != x.dtype:

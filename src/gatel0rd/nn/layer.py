@@ -399,6 +399,8 @@ class GateL0RD(nn.Module):
 
     def extra_repr(self) -> str:
         options = f"output_size={self.output_size}, num_layers={self.num_layers}, batch_first={self.batch_first}"
+        options += f", dropout={self.dropout}" if self.dropout else ""
+        options += ", bidirectional=True" if self.bidirectional else ""
         return f"{self.input_size}, {self.hidden_size}, {options}"
 
 

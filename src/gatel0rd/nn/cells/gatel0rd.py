@@ -132,3 +132,6 @@ class GateL0RDCore(Cell):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         reset_linear(self, generator)
+
+    def extra_repr(self) -> str:
+        return f"gate={self.gate}, noise_std={self.noise_std}"
