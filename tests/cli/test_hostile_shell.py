@@ -131,6 +131,12 @@ def test_records_that_are_not_there_are_not_left_out_silently(tmp_path, capsys):
     assert code == 2 and f"{tmp_path / 'typo'} is not a directory; expected one with records" in said
 
 
+def test_options_of_slurm_do_nothing_silently(capsys):
+    words = ["reproduce", "rrc/gating", "--profile", "smoke", "--slurm", "partition=cpu", "--dry-run"]
+    code, said = fail(words, capsys)
+    assert code == 2 and "options of slurm are given, but the executor is local; add --executor slurm" in said
+
+
 @pytest.mark.parametrize("cells", ["gatel0rd, gru", " gru,gatel0rd,"])
 def test_spaces_in_lists_do_not_matter(cells, tmp_path):
     words = ["run", "rrc/generalization", "--seeds", "0", "--cells", cells, "--dry-run", "--out", str(tmp_path)]

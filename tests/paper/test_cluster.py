@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from processes import children
 
-from gatel0rd.files import read_json, write_atomically
+from gatel0rd.files import FileError, read_json, write_atomically
 from gatel0rd.paper.executors import base, ray, slurm
 from gatel0rd.paper.executors.base import Work
 from gatel0rd.paper.executors.config import ExecutorConfig
@@ -262,3 +262,32 @@ def test_jobs_that_slurm_forgot_are_told_from_those_it_cannot_be_asked_about(tmp
 def test_slurm_options_that_are_no_numbers_are_errors(name, text):
     with pytest.raises(ValueError, match=f"{name} for SLURM is '{text}'; expected a number"):
         ExecutorConfig(kind="slurm", slurm={name: text})
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"), [({"slurm": {"partition": "cpu"}}, "slurm"), ({"kind": "slurm", "address": "auto"}, "ray")]
+)
+def test_options_of_another_executor_are_errors(options, kind):
+    """Without `--executor slurm` all would be done on the login node."""
+    with pytest.raises(ValueError, match=f"options of {kind} are given, but the executor is .*; add --executor {kind}"):
+        ExecutorConfig(**options)
+
+
+@pytest.mark.parametrize("content", [None, "", "{", '["progressed", [{"epoch": 1}]]'])
+def test_the_progress_of_a_job_is_shown_if_it_can_be_read(content, tmp_path):
+    pytest.importorskip("submitit")
+    (run,) = small_runs(2, seeds=(0,))
+    executor = slurm.SlurmExecutor([run], Work(out=tmp_path), ExecutorConfig(kind="slurm", slurm={"cluster": "local"}))
+    path = executor._progress_path(0)
+    if content is not None:
+        write_atomically(path, content)
+    told = []
+    executor._tell_progress(0, told.append)
+    executor._tell_progress(0, told.append)
+    assert told == ([base.Told(0, "progressed", [{"epoch": 1}])] if content and "epoch" in content else [])
+
+
+def test_a_damaged_ledger_says_what_to_do(tmp_path):
+    (tmp_path / "jobs.json").write_text("{")
+    with pytest.raises(FileError, match="or delete it if none of its jobs is left"):
+        slurm.Ledger(tmp_path / "jobs.json")

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from gatel0rd.files import FileError
+from gatel0rd.files import FileError, write_atomically
 from gatel0rd.models.io import MODEL_FILE
 from gatel0rd.paper.executors.base import Work
 from gatel0rd.paper.plan import PLANNERS, experiments, find, plan, plan_run
 from gatel0rd.paper.profiles import PROFILES
 from gatel0rd.paper.run import Outcome, Reading, Run, Scale
 from gatel0rd.paper.schema import KINDS, describe_run, parse_run
-from gatel0rd.paper.world_model_run import WorldModelRun
+from gatel0rd.paper.world_model_run import WorldModelRun, find_snapshots
 from gatel0rd.worlds.experiments import View
 
 
@@ -110,6 +110,25 @@ def test_a_record_stays_until_there_is_a_new_one(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         replace(work, resume=True).do(run, lambda topic, content: None)
     assert (directory / "record.json").read_bytes() == record
+
+
+def test_other_files_among_the_models_are_left_alone(tmp_path):
+    for name in ("000100", "000020", "000020 (copy)", "._000040"):
+        write_atomically(tmp_path / "snapshots" / f"{name}.safetensors", "")
+    assert [(epoch, path.stem) for epoch, path in find_snapshots(tmp_path).items()] == [(20, "000020"), (100, "000100")]
+
+
+def test_a_damaged_configuration_may_be_deleted(tmp_path):
+    (run,) = plan(find("rrc/gating"), profile="smoke", seeds=[0], cells=["gatel0rd"], epochs=2)
+    directory = run.execute(tmp_path)
+    (directory / "record.json").unlink()
+    (directory / "config.json").write_text("")
+    with pytest.raises(FileError, match=r"config.json is damaged: .*; or delete it"):
+        run.execute(tmp_path, resume=True)
+    (directory / "config.json").unlink()
+    epochs = []
+    run.execute(tmp_path, on_metrics=lambda metrics: epochs.append(metrics["epoch"]))
+    assert epochs == [] and run.is_finished(tmp_path)
 
 
 def interrupt(*args, **options):

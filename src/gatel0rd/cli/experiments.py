@@ -157,9 +157,9 @@ def reproduce(
     drawn = [id for id in (ILLUSTRATIONS if all else ids) if id in ILLUSTRATIONS]
     chosen = paper_experiments() if all else [find(id) for id in ids if id not in ILLUSTRATIONS]
     runs, planned = plan_together(chosen, profile=profile, seeds=parse_seeds(seeds), preset=preset)
+    where = ExecutorConfig(kind=executor, workers=workers, address=address, slurm=parse_options(slurm))
     if dry_run:
         return show_costs(costs(runs, profile=profile, planned=planned, out=out))
-    where = ExecutorConfig(kind=executor, workers=workers, address=address, slurm=parse_options(slurm))
     failed = execute_runs(runs, out, executor=where, resume=True, planning=profile, planned=planned) if runs else 0
     outcome = describe_outcome(runs, out, failed)
     try:

@@ -67,7 +67,10 @@ def check_resumable(run: Run, directory: Path, *, resume: bool) -> None:
         return
     if not resume:
         raise FileError(f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over")
-    earlier, now = read_json(path), to_json(run)
+    try:
+        earlier, now = read_json(path), to_json(run)
+    except FileError as error:
+        raise FileError(f"{error}; or delete it: the checkpoint says itself whether it is of this run") from error
     scale = ("profile", "length_override")  # no part of what makes runs equal
     other = [name for name in now if name not in scale and earlier.get(name) != now[name]]
     if other:

@@ -19,7 +19,7 @@ from gatel0rd.paper.films import SCENE_HEIGHT, Frame, check_film, compose, write
 from gatel0rd.paper.provenance import code_commit
 from gatel0rd.paper.records import wilson
 from gatel0rd.paper.schema import read_run
-from gatel0rd.paper.world_model_run import WorldModelRun
+from gatel0rd.paper.world_model_run import WorldModelRun, find_snapshots
 from gatel0rd.planning import ICEM, ControlTask, LearnedForesight, TrueForesight, control
 from gatel0rd.planning.mpc import Episodes, Rows
 from gatel0rd.training.dataset import Progress, ignore_progress
@@ -166,8 +166,7 @@ def plan_over_training(
     task = world_with_task(run.scenario).make_task(run.preset)
     # the last model first: its success counts most if planning is interrupted
     files = {run.train.epochs: directory / MODEL_FILE}
-    for file in sorted((directory / "snapshots").glob("*.safetensors")):
-        files.setdefault(int(file.stem), file)
+    files |= {epoch: file for epoch, file in find_snapshots(directory).items() if epoch not in files}
     settings = {"seed": seed, "planner": planner_of(task)}
     with exclusive(directory), one_thread():
         record = read_json(path)

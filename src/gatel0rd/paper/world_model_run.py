@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,7 +100,7 @@ class WorldModelRun(Run):
         directory = out / self.directory_name
         outcome = read_json(directory / "record.json").get("planning", {"epochs": [], "episodes": []})
         planned = dict(zip(outcome["epochs"], outcome["episodes"], strict=True))
-        course = {int(path.stem) for path in directory.glob("snapshots/*.safetensors")} - {self.length}
+        course = set(find_snapshots(directory)) - {self.length}
         return planned.get(self.length, 0) >= profile.episodes and all(
             planned.get(epoch, 0) >= profile.course_episodes for epoch in course
         )
@@ -151,6 +152,12 @@ class WorldModelRun(Run):
 
     def follow(self) -> WorldModelFollower:
         return WorldModelFollower()
+
+
+def find_snapshots(directory: Path) -> dict[int, Path]:
+    """The models from the course of a run's training, by their epochs; other files are left alone."""
+    paths = sorted(directory.glob("snapshots/*.safetensors"))
+    return {int(path.stem): path for path in paths if re.fullmatch("[0-9]+", path.stem)}
 
 
 class WorldModelFollower:

@@ -28,6 +28,9 @@ class ExecutorConfig:
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers is {self.workers}; expected at least 1")
+        for kind, given in (("ray", self.address), ("slurm", self.slurm)):
+            if given and self.kind != kind:
+                raise ValueError(f"options of {kind} are given, but the executor is {self.kind}; add --executor {kind}")
         self.slurm_number("time"), self.slurm_number("mem_gb")
 
     def slurm_number(self, name: str) -> float | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gatel0rd.errors import FailedError
-from gatel0rd.files import read_json, write_json, write_sealed_json
+from gatel0rd.files import FileError, read_json, write_json, write_sealed_json
 from gatel0rd.paper.executors.base import (
     CLUSTER_PATIENCE,
     POLL_SECONDS,
@@ -76,6 +76,7 @@ class SlurmExecutor(Executor):
 
     def submit(self, index: int, *, again: bool) -> None:
         run = self.runs[index]
+        self._progress_path(index).unlink(missing_ok=True)  # of an earlier attempt
         try:
             job = self.submitter.submit(SlurmJob(run, self.work, self._progress_path(index)))
         except (self.submitit.core.utils.FailedJobError, OSError) as refused:
@@ -109,8 +110,11 @@ class SlurmExecutor(Executor):
 
     def _tell_progress(self, index: int, tell: Callable[[Event], None]) -> None:
         """Tell what a job left in its file, if that is new."""
-        path = self._progress_path(index)
-        if path.exists() and (told := json.loads(path.read_text())) != self.heard.get(index):
+        try:
+            told = json.loads(self._progress_path(index).read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # not there, or replaced at this moment on a file server
+            return
+        if told != self.heard.get(index):
             self.heard[index] = told
             topic, content = told
             tell(Told(index, topic, content))
@@ -149,7 +153,10 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.jobs: dict[str, str] = read_json(path) if path.exists() else {}
+        try:
+            self.jobs: dict[str, str] = read_json(path) if path.exists() else {}
+        except FileError as error:
+            raise FileError(f"{error}; or delete it if none of its jobs is left (squeue --me shows them)") from error
 
     def find(self, run: Run) -> str | None:
         return self.jobs.get(run.directory_name)
