@@ -38,7 +38,7 @@ export function buildColumns(onPick) {
 }
 
 function makeNote({ method, purpose }) {
-  return make("p", { className: "method", title: purpose || "", textContent: `segment uses ${method === "gates" ? "the gates' events" : "changes"}` });
+  return make("p", { className: "method", title: purpose || "", textContent: `gatel0rd segment reports ${method === "gates" ? "the gates' events" : "changes"}` });
 }
 
 export function drawColumns() {

@@ -84,7 +84,7 @@ function makeMemory(shown, event, range) {
   label("which of them change", { x: left, y: top + memory + gap - 5, class: "label" }, svg);
   if (event !== null) {
     draw("line", { x1: x(event), x2: x(event), y1: top, y2: height, stroke: "#c0392b", "stroke-dasharray": "2 3" }, svg);
-    const place = Math.min(Math.max(x(event) + 4, 128), width - 90); // right of the other label, and inside
+    const place = Math.min(Math.max(x(event) + 4, left + 134), width - 96); // right of the other label, and inside
     label("at the computer", { x: place, y: top + memory + gap - 5, class: "event-text" }, svg);
   }
   const cursor = draw("line", { y1: top, y2: height, stroke: "#22262b", "stroke-width": 1 }, svg);
