@@ -59,7 +59,11 @@ HiddenSize = Annotated[int, Limits(1, 65_536), arg(metavar="H", help="Number of 
 LearningRate = Annotated[float, arg(metavar="R", help="Learning rate of Adam.")]
 DataSources = Annotated[
     tuple[str, ...],
-    arg(metavar="DATA", help="Recordings: .npz, .csv or .parquet files, many as data/*.csv, or minari:NAME."),
+    arg(
+        metavar="DATA",
+        help="Recordings: .npz, .csv or .parquet files, many as data/*.csv, or minari:NAME.",
+        help_behavior_hint="(required)",  # by an error that says more than the parser's
+    ),
 ]
 SequenceColumn = Annotated[
     str | None,
