@@ -41,12 +41,16 @@ class InUseError(FileError, FailedError):
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write next to the target, flush to disk, rename: a reader sees the old file or the new one, never half of it.
 
-    A link is followed; a device or a pipe is written to and stays what it is. A new file has the permissions that the
-    umask gives, an old one keeps its own. A disk that is full is a :class:`FileError`, and the old file is left.
+    A link is followed; a device, a pipe or an open stream (``/dev/stdout``) is written to and stays what it is. A new
+    file has the permissions that the umask gives, an old one keeps its own. A disk that is full is a
+    :class:`FileError`, and the old file is left.
     """
     data = content.encode() if isinstance(content, str) else content
     with explain_write_errors(path):
-        if path.exists() and not path.is_file():  # before links are followed: /dev/stdout may lead to a nameless pipe
+        if (number := find_stream(path)) is not None:
+            _write_to_stream(number, data)
+            return
+        if path.exists() and not path.is_file():
             with path.open("wb", buffering=0) as file:
                 write_all(file, data)
             return
@@ -65,6 +69,25 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             temporary.path.unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
+
+
+def find_stream(path: Path) -> int | None:
+    """The number of the open stream that a path names, as 1 for ``/dev/stdout``; None if it names none."""
+    named = {"/dev/stdout": 1, "/dev/stderr": 2}.get(path.as_posix())
+    match = re.fullmatch(r"/(?:dev|proc/self)/fd/([0-9]{1,9})", path.as_posix())
+    return int(match[1]) if match else named
+
+
+def _write_to_stream(number: int, data: bytes) -> None:
+    """Write where an open stream is, which may be the end of a file that others write to, too."""
+    own = {1: sys.stdout, 2: sys.stderr}
+    if own.get(number, sys) is None:  # it was closed, and its number may belong to another file by now
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    for stream in own.values():
+        if stream is not None:
+            stream.flush()
+    with os.fdopen(os.dup(number), "wb", buffering=0) as file:
+        write_all(file, data)
 
 
 def write_all(file: IO[bytes], data: bytes) -> None:
@@ -133,6 +156,8 @@ def sync_directory(directory: Path) -> None:
 
 def check_writable(path: Path) -> None:
     """A path that cannot become a file is a :class:`FileError`, before work is done for it."""
+    if find_stream(path) is not None:
+        return
     if path.is_dir():
         raise FileError(f"{path} is a directory; expected the name of a file")
     if path.exists() and not path.is_file() and os.access(path, os.W_OK):  # a device or a pipe

@@ -191,6 +191,25 @@ def test_json_to_standard_output_stands_alone(file):
     assert json.loads(result.stdout)[0]["id"] and "in the paper" in result.stderr
 
 
+@pytest.mark.parametrize("file", ["/dev/stdout", "-", "/dev/fd/1"])
+def test_json_to_a_redirected_standard_output_leaves_what_is_there(file, tmp_path):
+    """As in the log of a job: the file stays the same one, and what is printed goes to standard error."""
+    with (tmp_path / "log").open("w") as log:
+        log.write("before\n")
+        log.flush()
+        result = subprocess.run([*GATEL0RD, "zoo", "--json", file], stdout=log, stderr=subprocess.PIPE, text=True)
+        log.write("after\n")
+    before, _, rest = (tmp_path / "log").read_text().partition("\n")
+    assert result.returncode == 0 and before == "before" and rest.endswith("after\n")
+    assert json.loads(rest.removesuffix("after\n")) and "wrote" not in result.stderr and "zoo:" in result.stderr
+
+
+def test_json_to_a_closed_standard_output_is_an_error():
+    command = [*GATEL0RD, "info", "--json", "-"]
+    result = subprocess.run(["bash", "-c", '"$@" >&-', "bash", *command], capture_output=True, text=True)
+    assert result.returncode == 1 and "/dev/stdout cannot be written: Bad file descriptor" in result.stderr
+
+
 def test_json_says_what_was_written(model, capsys):
     main(["segment", "m", "d.csv", "--out", "e.csv", "--json", "e.json"])
     found = json.loads(Path("e.json").read_text())

@@ -71,24 +71,33 @@ def complete_command(command: Command) -> Command:
 
 
 def _write_outcome(path: Path | None, outcome: Any) -> None:
-    from gatel0rd.files import write_json
+    from gatel0rd.files import find_stream, write_json
 
     if path is None:
         return
     write_json(path, outcome)
-    if path.is_file():
+    if path.is_file() and find_stream(path) is None:
         console.print(f"wrote {path}")
 
 
 @contextmanager
 def _keep_output_apart(path: Path | None) -> Iterator[None]:
     """Print to standard error while JSON goes to standard output, as with ``--json /dev/stdout``."""
-    shared = path is not None and path.exists() and not path.is_file()
-    before, console.stderr = console.stderr, console.stderr or shared
+    before, console.stderr = console.stderr, console.stderr or is_shared(path)
     try:
         yield
     finally:
         console.stderr = before
+
+
+def is_shared(path: Path | None) -> bool:
+    """Whether a path may be where commands print: standard output, a terminal or a pipe."""
+    from gatel0rd.files import find_stream
+
+    if path is None:
+        return False
+    number = find_stream(path)
+    return number == 1 or (number is None and path.exists() and not path.is_file())
 
 
 def check_numbers(given: dict[str, Any], hints: dict[str, Any]) -> None:
