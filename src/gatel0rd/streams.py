@@ -1,4 +1,7 @@
-"""Standard output and error that take any text: what their encoding lacks is written in letters that it has."""
+"""Text for people: standard output and error that take any, and numbers in words.
+
+What an encoding lacks is written in letters that it has.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +69,16 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=HANDLER)
+
+
+def count_of(number: int, what: str) -> str:
+    """A number of things, in words: ``1 sequence``, ``2 sequences``."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def describe_size(size: int) -> str:
+    """A number of bytes for people: in kB below a tenth of a MB."""
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{max(size, 1000) / 1e3:.0f} kB"
 
 
 def escape_controls(text: str) -> str:

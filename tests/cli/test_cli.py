@@ -81,6 +81,16 @@ def test_the_help_names_the_librarys_default(capsys):
     assert f"The default is {APART}." in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have a screen")
+def test_films_are_drawn_without_a_screen(monkeypatch):
+    for screen, expected in (("", "dummy"), (":0", None)):
+        monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        monkeypatch.setenv("DISPLAY", screen)
+        main(["list", "--json", os.devnull])
+        assert os.environ.get("SDL_VIDEODRIVER") == expected
+
+
 def test_list_as_table_and_as_json(tmp_path, capsys):
     main(["list"])
     assert "rrc/generalization" in capsys.readouterr().out

@@ -168,6 +168,7 @@ def test_events_table_shows_precision_and_recall_beside_chance():
 def test_confidence_intervals_are_wilsons():
     assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
     assert wilson(20, 20) == pytest.approx((0.8389, 1.0), abs=1e-4)
+    assert all(0 <= wilson(0, count)[0] < 1e-9 and wilson(count, count)[1] <= 1 for count in range(1, 100))
 
 
 def test_planning_is_shown_over_training_and_at_its_end():

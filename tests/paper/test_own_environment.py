@@ -50,7 +50,7 @@ def test_an_environment_from_a_file_is_trained_in_tried_out_and_filmed(blind, tm
 
     status, said = command("rl", "train", "blind:BlindPendulum-v0", "--frames", "2048", directory=blind)
     run = blind / "runs" / "rl" / "blind-BlindPendulum-v0-gatel0rd-seed0"
-    assert status == 0, said
+    assert status == 0 and f"rl eval {run.relative_to(blind)} --env blind:BlindPendulum-v0" in said, said
     record = json.loads((run / "record.json").read_text())
     (final,) = record["final"].values()
     assert list(record["final"]) == ["blind:BlindPendulum-v0"] and final["criterion"] == "is_success"
@@ -137,7 +137,7 @@ def test_without_a_notion_of_success_the_mean_return_is_stated(tmp_path, capsys)
     assert evaluation["success"] is None and evaluation["criterion"] == "none" and evaluation["return"] < 0
     main(["rl", "eval", str(tmp_path), "--episodes", "1"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "1 episodes; the environment does not say what success is" in said and "mean return -" in said
+    assert "1 episode; the environment does not say what success is" in said and "mean return -" in said
 
 
 def test_an_agent_of_a_vector_environment_without_an_id_asks_for_one(tmp_path):

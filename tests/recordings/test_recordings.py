@@ -425,7 +425,7 @@ def test_aligned() -> None:
 def test_preview() -> None:
     found = from_arrays(SEEN, ACTED, observation_names=["p", "v"], action_names=["u"])
     assert replace(found, notes=("so it is",)).preview() == [
-        "3 sequences, 4 to 7 steps, 16 rows, 0.0 MB",
+        "3 sequences, 4 to 7 steps, 16 rows, 1 kB",
         "predicted: p, v",
         "given (actions): u",
         "note: so it is",

@@ -22,6 +22,7 @@ from gatel0rd.cli.options import (
     file_name_of,
     optional,
 )
+from gatel0rd.streams import count_of
 
 
 def rl_train(
@@ -92,8 +93,9 @@ def rl_train(
             on_metrics=lambda metrics: display.progressed(0, metrics),
         )
         display.ended(0, None)
-    film = " --render agent.gif" if environment.startswith("MiniGrid-") else ""
-    console.print(f"Try it out: gatel0rd rl eval {directory}{film}")
+    more = " --render agent.gif" if environment.startswith("MiniGrid-") else ""
+    more += f" --env {environment}" if ":" in environment else ""  # no file makes Python import a module
+    console.print(f"Try it out: gatel0rd rl eval {directory}{more}")
     return {"directory": str(directory), "environment": environment, "cell": cell, "frames": frames, "seed": seed}
 
 
@@ -144,10 +146,10 @@ def rl_eval(
             on_episode=lambda ended: progress.update(task, completed=ended),
             on_frame=on_frame,
         )
-    success = f"{episodes} episodes; the environment does not say what success is (see --success-return)"
+    success = f"{count_of(episodes, 'episode')}; the environment does not say what success is (see --success-return)"
     if outcome["success"] is not None:
         interval = format_interval(outcome["confidence"])
-        success = f"{outcome['success']:.0%} of {episodes} episodes {outcome['meaning']} ({interval})"
+        success = f"{outcome['success']:.0%} of {count_of(episodes, 'episode')} {outcome['meaning']}, {interval}"
     console.print(
         f"{outcome['environment']}, {outcome['memory']}: {success}; mean return {format_return(outcome['return'])}, "
         f"mean length {outcome['length']:.0f}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from gatel0rd.streams import escape_controls
+from gatel0rd.streams import describe_size, escape_controls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,4 +86,4 @@ def format_interval(interval: tuple[float, float]) -> str:
 
 def print_written(path: Path) -> None:
     """Say that a file was written, and how large it is."""
-    console.print(f"wrote {path}, {path.stat().st_size / 1e6:.1f} MB")
+    console.print(f"wrote {path}, {describe_size(path.stat().st_size)}")

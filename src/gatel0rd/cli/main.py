@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -74,6 +75,7 @@ def assemble(*, in_short: bool) -> SubcommandApp:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``gatel0rd``."""
     prepare_streams()
+    draw_without_screen()
     arguments = sys.argv[1:] if arguments is None else arguments
     app = assemble(in_short=not arguments or arguments[0].startswith("-"))
     try:
@@ -86,6 +88,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with suppress(OSError):
             finish_output()
         raise SystemExit(code) from error
+
+
+def draw_without_screen() -> None:
+    """Where there is no screen, let SDL draw into memory from the start: it says an error before it finds that out.
+
+    Many environments of Gymnasium draw films with it.
+    """
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
 def explain(error: BaseException) -> int | None:

@@ -23,6 +23,7 @@ from gatel0rd.cli.options import (
     optional,
     parse_numbers,
 )
+from gatel0rd.streams import count_of, describe_size
 
 
 def data_make(
@@ -61,8 +62,8 @@ def data_make(
             task = progress.add_task(f"{recipe.policy} {recipe.split}", total=recipe.sequences)
             began = time.monotonic()
             made = obtain(recipe, out, lambda done, _, task=task: progress.update(task, completed=done))  # type: ignore[misc]
-            size, seconds = path.stat().st_size / 1e6, time.monotonic() - began
-            console.print(f"{path}: {recipe.sequences} sequences, {size:.1f} MB, {seconds:.1f} s")
+            size, seconds = describe_size(path.stat().st_size), time.monotonic() - began
+            console.print(f"{path}: {recipe.sequences} sequences, {size}, {seconds:.1f} s")
             description = registry.get(recipe.scenario).describe_data(made)
             if description is not None:
                 console.print(f"  {description}")
@@ -147,7 +148,7 @@ def plan(
         )
     median = outcome["median_steps"]
     console.print(
-        f"{scenario}, {model}: {outcome['success_rate']:.0%} of {outcome['episodes']} episodes succeeded "
+        f"{scenario}, {model}: {outcome['success_rate']:.0%} of {count_of(outcome['episodes'], 'episode')} succeeded "
         f"({format_interval(outcome['confidence'])})"
         + ("" if median is None else f", after {median:.0f} steps (median)")
     )

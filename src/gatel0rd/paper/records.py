@@ -93,7 +93,7 @@ def wilson(successes: float, count: int, z: float = 1.96) -> tuple[float, float]
     rate = successes / count
     middle = (rate + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * math.sqrt(rate * (1 - rate) / count + z**2 / (4 * count**2))
-    return middle - half, middle + half
+    return max(middle - half, 0.0), min(middle + half, 1.0)  # rounding may leave them, as by -1e-17
 
 
 @dataclass(frozen=True)

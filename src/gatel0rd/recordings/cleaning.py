@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from gatel0rd.models.fitted import narrow
 from gatel0rd.recordings.layout import RecordingError, list_names
-from gatel0rd.recordings.recordings import Array, Recordings, count_of
+from gatel0rd.recordings.recordings import Array, Recordings
 from gatel0rd.recordings.sampling import LONGEST_GAP, find_held, forget_plain_times, sample_evenly
+from gatel0rd.streams import count_of
 
 SHORTEST = 3
 LARGEST = float(np.finfo(np.float32).max)

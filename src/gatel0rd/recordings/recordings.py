@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatel0rd.recordings.layout import Layout, RecordingError, find_repeated, list_names
+from gatel0rd.streams import count_of, describe_size
 
 Array = NDArray[np.floating[Any]]
 
@@ -156,15 +157,10 @@ class Recordings:
         """What was understood, in a few lines for people."""
         low, high = min(self.lengths, default=0), max(self.lengths, default=0)
         span = f"{low} steps each" if low == high else f"{low} to {high} steps"
-        size = (self.observations.nbytes + self.actions.nbytes) / 1e6
+        size = describe_size(self.observations.nbytes + self.actions.nbytes)
         lines = [
-            f"{count_of(len(self), 'sequence')}, {span}, {len(self.observations)} rows, {size:.1f} MB",
+            f"{count_of(len(self), 'sequence')}, {span}, {len(self.observations)} rows, {size}",
             f"predicted: {list_names(self.observation_names)}",
             f"given (actions): {list_names(self.action_names) or 'none'}",
         ]
         return lines + [f"note: {note}" for note in self.notes]
-
-
-def count_of(number: int, what: str) -> str:
-    """A number of things, in words: ``1 sequence``, ``2 sequences``."""
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gatel0rd.recordings.recordings import Array, Recordings, count_of
+from gatel0rd.recordings.recordings import Array, Recordings
+from gatel0rd.streams import count_of
 
 LONGEST_GAP = 5
 """Missing steps that are filled in; more end a sequence."""

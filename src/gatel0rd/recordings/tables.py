@@ -22,8 +22,9 @@ from gatel0rd.recordings.arrays import join_sequences, number_labels
 from gatel0rd.recordings.categories import CellReader, expand_texts
 from gatel0rd.recordings.cleaning import SHORTEST
 from gatel0rd.recordings.layout import Layout, RecordingError, check_roles, find_repeated, in_one_line, list_names
-from gatel0rd.recordings.recordings import Array, Recordings, count_of
+from gatel0rd.recordings.recordings import Array, Recordings
 from gatel0rd.recordings.values import is_number, parse_times, place_of
+from gatel0rd.streams import count_of
 
 CHUNK = 1000
 """Lines of text that are read at once; more are slower and need more memory."""
