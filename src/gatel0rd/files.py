@@ -177,6 +177,7 @@ def exclusive(directory: Path, patience: float = 0.0, *, name: str = "lock") -> 
     """
     with explain_write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
+    with explain_write_errors(directory / name):
         file = (directory / name).open("a")
     last = time.monotonic() + patience
     with file:

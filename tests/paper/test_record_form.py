@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-from gatel0rd.files import FileError, read_json, write_sealed_json
+from gatel0rd.cli.main import main
+from gatel0rd.files import FileError, read_json, write_atomically, write_sealed_json
+from gatel0rd.paper.plan import find, plan
 from gatel0rd.paper.records import load_records, read_record
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -89,3 +92,14 @@ def test_a_flipped_digit_is_noticed(tmp_path):
     assert path.read_text() != text
     with pytest.raises(FileError, match="does not match the checksum inside"):
         read_record(path)
+
+
+def test_a_report_says_in_the_terminal_which_records_it_left_out(tmp_path, capsys):
+    (run,) = plan(find("rrc/gating"), profile="smoke", seeds=[0], cells=["gatel0rd"])
+    run.execute(tmp_path)
+    damaged = tmp_path / "rrc" / "damaged" / "record.json"
+    write_atomically(damaged, "{")
+    main(["report", "rrc/gating", "--out", str(tmp_path), "--json", str(tmp_path / "outcome.json")])
+    assert f"left out: {damaged} is not a record" in capsys.readouterr().out
+    (left_out,) = json.loads((tmp_path / "outcome.json").read_text())["left_out"]
+    assert left_out in html.unescape((tmp_path / "report.html").read_text())

@@ -161,15 +161,23 @@ def reproduce(
     if dry_run:
         return show_costs(costs(runs, profile=profile, planned=planned, out=out))
     failed = execute_runs(runs, out, executor=where, resume=True, planning=profile, planned=planned) if runs else 0
-    outcome = describe_outcome(runs, out, failed)
+    outcome = {**describe_outcome(runs, out, failed), "left_out": []}
     try:
-        path = make_report([out], out, [entry.id for entry in chosen], illustrated=drawn, only_drawn=True)
+        path = make_report(
+            [out],
+            out,
+            [entry.id for entry in chosen],
+            illustrated=drawn,
+            only_drawn=True,
+            on_left_out=outcome["left_out"].append,
+        )
     except ValueError as error:
         if not failed:
             raise
         raise CommandError(
             f"{failed} run{'s' * (failed > 1)} failed, and there is no report: {error}", outcome
         ) from error
+    print_left_out(outcome["left_out"])
     console.print(f"Open the report in a browser: {path}")
     outcome["report"] = str(path)
     if failed:
@@ -201,9 +209,17 @@ def report(
     for directory in records:
         if not directory.is_dir():
             raise FileError(f"{directory} is not a directory; expected one with records, as runs/ or results/")
-    path = make_report(records or (out,), out, ids)
+    left_out: list[str] = []
+    path = make_report(records or (out,), out, ids, on_left_out=left_out.append)
+    print_left_out(left_out)
     console.print(f"wrote {path}")
-    return {"report": str(path)}
+    return {"report": str(path), "left_out": left_out}
+
+
+def print_left_out(left_out: Sequence[str]) -> None:
+    """Say which files a report could not read."""
+    for what in left_out:
+        console.print(f"left out: {what}")
 
 
 def migrate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,6 +46,7 @@ def make_report(
     only_drawn: bool = False,
     title: str = "GateL0RD, reproduced",
     light: Path | None = None,
+    on_left_out: Callable[[str], None] = lambda what: None,
 ) -> Path:
     """Write ``out/report.html``, ``out/report.md`` and ``out/figures/``; returns the page's path.
 
@@ -55,6 +56,7 @@ def make_report(
         illustrated: ids of figures that need no records.
         only_drawn: show those and no experiment, if no ids are given.
         light: where to write the page once more with small pictures, so that it can be sent and committed.
+        on_left_out: sees what is wrong with every file that cannot be read; the page says it, too.
     """
     damaged: list[str] = []
     records = load_records(sources, damaged)
@@ -75,6 +77,8 @@ def make_report(
     judged = unlink_missing(judge_all(chosen, records), sections)
     sections += build_guided(guided, damaged)
     sections += [build_illustration(id, out / "figures") for id in illustrated]
+    for what in damaged:
+        on_left_out(what)
     shown = {record.path for answer in answers for record in answer.records}
     used = [record for record in records if record.path in shown]
     introduction = [*introduce(answers, used), *(f"Left out: {what}." for what in damaged)]
