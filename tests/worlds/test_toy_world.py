@@ -337,3 +337,8 @@ def test_processes_find_a_world_by_the_environment_variable(guide_module, tmp_pa
     done = subprocess.run([*command, "--workers", "2"], env=variables, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list((tmp_path / "runs" / "mirror").glob("*/record.json"))) == 2
+    command = [sys.executable, "-m", "gatel0rd", "report", "mirror/memory"]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "runs" / "report.html").read_text()
+    assert "2 finished runs with one seed" in page and "paper" not in page.partition("<body>")[2]

@@ -12,6 +12,7 @@ from tyro.conf import Positional, arg
 from gatel0rd.cli.agents import format_return
 from gatel0rd.cli.console import console, format_duration, print_lines, print_written, show_progress
 from gatel0rd.cli.options import AT_LEAST_0, COUNT, FilmFile, HiddenSize, Seed, file_name_of, optional, parse_numbers
+from gatel0rd.streams import count_of
 
 if TYPE_CHECKING:
     from gatel0rd.planning.experience import RecordedEpisode
@@ -150,7 +151,7 @@ def _print_record(record: dict[str, Any]) -> None:
     tests = record["test_returns"]
     if tests:
         console.print(
-            f"mean return of {len(tests)} test episodes: {format_return(record['test_return'])} "
+            f"mean return of {count_of(len(tests), 'test episode')}: {format_return(record['test_return'])} "
             f"({format_return(min(tests))} to {format_return(max(tests))}), "
             f"after {record['environment_steps']} environment steps, {format_duration(record['seconds'])}"
         )

@@ -12,6 +12,7 @@ from gatel0rd.paper.report.figures import COLORS, close, save, styled
 from gatel0rd.paper.report.page import Block, Picture, simple_page
 from gatel0rd.planning.diagnosis import AWAY, Diagnosis
 from gatel0rd.planning.learning import RECORD_FILE
+from gatel0rd.streams import count_of
 from gatel0rd.tables import Table
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def write_control_page(record: dict[str, Any], directory: Path) -> Path:
     if record["diagnosis"] is not None:
         _, horizon = save(plot_diagnosis(Diagnosis(**record["diagnosis"])), figures / "diagnosis")
         caption = (
-            "By steps ahead, from each step of an episode. Beyond the dotted line, errors are too large to plan with; "
+            "By steps ahead, from each step of an episode. Above the dotted line, errors are too large to plan with; "
             "so is a gap of that size between promised and real costs."
         )
         blocks.append(Block("How far predictions and plans hold", Picture(horizon, caption)))
@@ -59,7 +60,7 @@ def describe_record(record: dict[str, Any]) -> list[str]:
     tests = record["test_returns"]
     if tests:
         spread = f"{min(tests):.4g} to {max(tests):.4g}"
-        text = f"Mean return of {len(tests)} test episodes: {record['test_return']:.4g} ({spread})."
+        text = f"Mean return of {count_of(len(tests), 'test episode')}: {record['test_return']:.4g} ({spread})."
         if record["test_success"] is not None:
             text += f" The environment calls {record['test_success']:.0%} of them a success."
         said.append(text)
@@ -101,10 +102,10 @@ def plot_diagnosis(diagnosis: Diagnosis) -> Figure:
     costs.set(title="cost of a step", xlabel="steps ahead")
     costs.legend(fontsize=7)
     errors.plot(ahead, diagnosis.error, color=COLORS["lstm"])
-    errors.axhline(diagnosis.limit, color="#444444", linewidth=0.8, linestyle=":")
+    errors.axhline(diagnosis.limit, color="#444444", linewidth=1.4, linestyle=":")
     errors.set(title="error of predicted costs", xlabel="steps ahead", ylim=(0, None))
     away.plot(ahead, diagnosis.away, color=COLORS["gru"])
-    away.axhline(AWAY, color="#444444", linewidth=0.8, linestyle=":")
+    away.axhline(AWAY, color="#444444", linewidth=1.4, linestyle=":")
     away.set(title="share of plans far from the data", xlabel="steps ahead", ylim=(0, 1))
     close(figure)
     return figure

@@ -121,10 +121,12 @@ def build_guided(paths: Sequence[Path], damaged: list[str]) -> list[ReportSectio
 
 def introduce(answers: Sequence[Answer], records: Sequence[Record]) -> list[str]:
     """The paragraphs at the top of the page, about the records that it shows."""
-    paragraphs = [
-        "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
-        "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs compared with the paper's numbers."
-    ]
+    paragraphs = []
+    if not answers or any(answer.experiment.scenario.of_paper for answer in answers):
+        paragraphs.append(
+            "Sparsely Changing Latent States for Prediction and Planning in Partially Observable Domains "
+            "(Gumbsch, Butz, Martius, NeurIPS 2021): our runs compared with the paper's numbers."
+        )
     if answers:
         shown = len({answer.experiment.id for answer in answers})
         paragraphs.append(
