@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gatel0rd.paper.claims import DECIDED, SINGULAR, VERDICTS, Verdict
 from gatel0rd.paper.report.judge import TESTED, Judged, count_verdicts, count_words
+from gatel0rd.streams import count_of
 from gatel0rd.tables import Table
 
 RULE = (
@@ -52,8 +53,10 @@ def describe_world(judged: Sequence[Judged]) -> str:
     if seeds:
         holds, fails = counts["holds"], counts["does not hold"]
         spread = " to ".join(str(count) for count in dict.fromkeys((seeds[0], seeds[-1])))
-        sentence = f"Of {len(judged)} verdicts {holds} hold{'s' * (holds == 1)} and {fails} do{'es' * (fails == 1)} not"
+        sentence = f"Of {count_of(len(judged), 'verdict')} {holds} hold{'s' * (holds == 1)} and {fails} do{'es' * (fails == 1)} not"
         sentence += f", with {spread} seeds"
+    elif len(judged) == 1:
+        sentence = "The only verdict is undecided"
     else:
         sentence = f"None of {len(judged)} verdicts is decided"
     gaps = [
