@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import children
 
 from gatel0rd.files import FileError, load_arrays, save_arrays
 from gatel0rd.training.dataset import Dataset
@@ -168,3 +174,51 @@ def test_parts_that_a_killed_process_left_are_removed(tmp_path):
     (left / "00000.safetensors").write_bytes(b"x")
     obtain(RECIPE, tmp_path)
     assert not left.exists()
+
+
+SLOW_WORLD = """
+import time
+from pathlib import Path
+from gatel0rd.worlds import register
+from gatel0rd.worlds.robot_remote_control import RobotRemoteControlWorld
+
+class Slow(RobotRemoteControlWorld):
+    name, title, environment = "slow", "Slow", None
+
+    def part_sizes(self, recipe):
+        return [1] * recipe.sequences
+
+    def generate_part(self, recipe, number):
+        Path(__file__).with_name(f"began-{number}").touch()
+        time.sleep(60)
+
+register(Slow())
+"""
+MAKE_IT = """
+from gatel0rd.training.recipe import DataRecipe
+from gatel0rd.worlds.parts import generate_in_parts
+
+if __name__ == "__main__":
+    recipe = DataRecipe(scenario="slow", policy="time", split="train", sequences=2, steps=8)
+    generate_in_parts(recipe, lambda done, total: None, workers=2)
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they outlive it")
+def test_processes_that_make_parts_end_with_the_one_that_started_them(tmp_path):
+    (tmp_path / "slow_world.py").write_text(SLOW_WORLD)
+    (tmp_path / "make.py").write_text(MAKE_IT)
+    environment = {**os.environ, "GATEL0RD_WORLDS": str(tmp_path / "slow_world.py")}
+    command = [sys.executable, str(tmp_path / "make.py")]
+    with subprocess.Popen(command, env=environment) as process:
+        while len(list(tmp_path.glob("began-*"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        makers = children(process.pid)
+        process.kill()
+    assert len(makers) >= 2
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{maker}").exists() for maker in makers):
+        assert time.monotonic() < end, "they wait for work that never comes"
+        time.sleep(0.05)

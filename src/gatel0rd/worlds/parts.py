@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +95,8 @@ def _make(recipe: DataRecipe, world: World, numbers: list[int], workers: int) ->
         for number in numbers:
             yield number, world.generate_part(recipe, number)
         return
-    with ProcessPoolExecutor(min(workers, len(numbers)), mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(numbers)), mp_context=context, initializer=die_with_parent) as pool:
         tasks: dict[Any, int] = {pool.submit(_work, recipe, number): number for number in numbers}
         try:
             for task in as_completed(tasks):
@@ -105,6 +109,16 @@ def _make(recipe: DataRecipe, world: World, numbers: list[int], workers: int) ->
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this spawned process when its parent is gone, so that no orphan waits or holds a run."""
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    parent = parent_process()
+    if parent is not None and os.getppid() != parent.pid:  # it is gone already
+        os._exit(1)
 
 
 def _work(recipe: DataRecipe, number: int) -> Arrays:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
-import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
@@ -17,6 +14,7 @@ from gatel0rd.paper.executors.base import Died, Ended, Event, Executor, Started,
 from gatel0rd.paper.executors.config import ExecutorConfig
 from gatel0rd.paper.run import Run
 from gatel0rd.streams import prepare_streams
+from gatel0rd.worlds.parts import die_with_parent
 
 
 def make_local(runs: Sequence[Run], work: Work, config: ExecutorConfig) -> Executor:
@@ -141,9 +139,3 @@ def single_threaded_children() -> Iterator[None]:
             del os.environ["OMP_NUM_THREADS"]
         else:
             os.environ["OMP_NUM_THREADS"] = before
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent is gone, so that no orphan holds a run."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
