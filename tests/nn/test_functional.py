@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gatel0rd.nn import functional as F
 
@@ -48,6 +49,15 @@ def test_gate_statistics_on_known_gates():
     assert F.open_rate(gates).item() == 4 / 105
     assert F.open_times(gates).item() == 3 / 35
     assert F.dims_used(gates).item() == 3 / 15
+
+
+@pytest.mark.parametrize("device", ["mps", "cuda"])
+def test_gate_statistics_take_no_more_bits_than_a_device_has(device):
+    """Apple's GPUs have no float64."""
+    with FakeTensorMode():
+        gates = torch.empty(7, 5, 3, device=device)
+        for statistic in (F.open_rate, F.open_times, F.dims_used):
+            assert statistic(gates).dtype == (torch.float32 if device == "mps" else torch.float64)
 
 
 def test_sampling_probability_falls_to_its_minimum():

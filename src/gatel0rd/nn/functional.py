@@ -148,7 +148,7 @@ def open_rate(gates: Tensor) -> Tensor:
         >>> open_rate(torch.tensor([[[0.0, 0.3]], [[0.0, 0.0]]])).item()
         0.25
     """
-    return (gates > 0).double().mean()
+    return _share(gates > 0)
 
 
 def open_times(gates: Tensor) -> Tensor:
@@ -160,11 +160,13 @@ def open_times(gates: Tensor) -> Tensor:
         >>> open_times(torch.tensor([[[0.0, 0.3]], [[0.0, 0.0]]])).item()
         0.5
     """
-    return (gates > 0).any(dim=-1).double().mean()
+    return _share((gates > 0).any(dim=-1))
 
 
 def dims_used(gates: Tensor) -> Tensor:
     """Share of (sequence, dimension) whose gate opens at least once. Shape: (T, B, H) -> ().
+
+    Time is the first dimension: transpose the gates of a layer with ``batch_first``.
 
     Example:
         >>> import torch
@@ -172,7 +174,12 @@ def dims_used(gates: Tensor) -> Tensor:
         >>> dims_used(torch.tensor([[[0.0, 0.3]], [[0.0, 0.0]]])).item()
         0.5
     """
-    return (gates > 0).any(dim=0).double().mean()
+    return _share((gates > 0).any(dim=0))
+
+
+def _share(flags: Tensor) -> Tensor:
+    """Share of what is true, with 64 bits where the device has them."""
+    return flags.to(torch.float32 if flags.device.type == "mps" else torch.float64).mean()
 
 
 def sampling_probability(epoch: int, *, decay: float, minimum: float) -> float:
