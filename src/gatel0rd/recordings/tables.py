@@ -198,7 +198,7 @@ def from_rows(header: list[str], chunks: Iterator[Chunk], path: Path, layout: La
     return replace(long, notes=(*notes, *long.notes), layout=replace(layout, wide=False, categories=tuple(texts)))
 
 
-NO_SEQUENCE = "no column names a sequence, all rows are one"
+NO_SEQUENCE = "no column names a sequence, all rows of a file are one"
 
 
 def find_columns(header: Sequence[str], path: Path, layout: Layout) -> Columns:
