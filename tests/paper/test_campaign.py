@@ -194,8 +194,8 @@ def test_another_machine_resumes_kept_runs(interrupted, tmp_path, monkeypatch, c
     assert resumed_at[0] == (3 if interrupted == "progressed" else None)
     records = [read_json(work.out / run.directory_name / "record.json") for work in works.values()]
     for record in records:
-        for content in (record, record["planning"]):
-            for name in ("wall_seconds", "seconds", "sha256"):
+        for content in (record, record["planning"], record["code"]):  # of a tree that may be edited meanwhile
+            for name in ("wall_seconds", "seconds", "sha256", "commit", "commits"):
                 content.pop(name, None)
     assert records[0] == records[1] == records[2]
     campaign["keep"](works["a"].out, kept)
@@ -280,6 +280,19 @@ def test_a_run_is_kept_whole_while_its_files_are_replaced(tmp_path, monkeypatch)
     campaign["pack"](tmp_path / "run", tmp_path / "run.tar.xz")
     assert campaign["unpack"](tmp_path / "run.tar.xz", tmp_path / "there")
     assert (tmp_path / "there" / "checkpoint.safetensors").read_bytes() in (b"short", b"longer than before")
+
+
+@pytest.mark.parametrize("size", [0, 100, 500])
+def test_a_damaged_archive_is_named(size, tmp_path):
+    campaign = load_campaign()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoint.safetensors").write_bytes(os.urandom(2000))
+    archive = tmp_path / "run.tar.xz"
+    campaign["pack"](tmp_path / "run", archive)
+    archive.write_bytes(archive.read_bytes()[:size])
+    with pytest.raises(SystemExit, match=r"run\.tar\.xz is damaged .*; restore it, or delete it"):
+        campaign["unpack"](archive, tmp_path / "there")
+    assert not (tmp_path / "there").exists() and not list(tmp_path.glob("*.part"))
 
 
 def test_a_run_whose_models_are_gone_is_trained_again_to_plan_with_them(tmp_path):

@@ -18,6 +18,7 @@ from gatel0rd.paper.executors.base import Work
 from gatel0rd.paper.executors.config import ExecutorConfig
 from gatel0rd.paper.executors.coordinator import run_all
 from gatel0rd.paper.plan import find, plan
+from gatel0rd.paper.profiles import PROFILES
 
 EPOCHS = 1500
 """So many take some seconds."""
@@ -291,3 +292,17 @@ def test_a_damaged_ledger_says_what_to_do(tmp_path):
     (tmp_path / "jobs.json").write_text("{")
     with pytest.raises(FileError, match="or delete it if none of its jobs is left"):
         slurm.Ledger(tmp_path / "jobs.json")
+
+
+def test_what_a_job_of_an_earlier_command_left_is_done_after_it(tmp_path):
+    pytest.importorskip("submitit")
+    (run,) = plan(find("rrc/planning"), profile="smoke", seeds=[0], cells=["gru"])
+    run.execute(tmp_path)  # as an earlier command did, which did not plan
+    job = FakeJob(tmp_path, "11")
+    job.result = lambda: None
+    for planning, expected in ((PROFILES["smoke"], base.Died), (None, base.Ended)):
+        work = Work(out=tmp_path, planning=planning)
+        executor = slurm.SlurmExecutor([run], work, ExecutorConfig(kind="slurm", slurm={"cluster": "local"}))
+        executor.recovered = {0}
+        assert isinstance(executor._result(0, job), expected)
+        assert isinstance(executor._result(0, job), base.Ended)  # once is enough

@@ -60,6 +60,7 @@ class SlurmExecutor(Executor):
         self.capacity = config.workers or ((os.cpu_count() or 1) if self.on_this_machine else len(runs))
         self.ledger = Ledger(self.folder / "jobs.json")
         self.active: dict[int, Any] = {}
+        self.recovered: set[int] = set()
         self.heard: dict[int, Any] = {}
         self.asked = time.monotonic()
 
@@ -72,6 +73,7 @@ class SlurmExecutor(Executor):
             job = None if earlier is None else job_class(self.folder, earlier)
             if job is not None and not job.done():
                 self.active[index] = job
+        self.recovered = set(self.active)
         return list(self.active)
 
     def submit(self, index: int, *, again: bool) -> None:
@@ -102,6 +104,10 @@ class SlurmExecutor(Executor):
             return self._death(index, job)
         self._progress_path(index).unlink(missing_ok=True)
         self.ledger.remove(self.runs[index])
+        if index in self.recovered:  # the earlier command may have asked for less, as for a run without planning
+            self.recovered.remove(index)
+            if error is None and self.work.remaining_seconds(self.runs[index]) > 0:
+                return Died(index, f"job {job.job_id} of an earlier command has ended, and something is left to do")
         return Ended(index, error)
 
     def _death(self, index: int, job: Any) -> Event:
