@@ -147,6 +147,25 @@ def test_more_steps_continue(tmp_path):
     assert more["test_returns"] == [episode["return"] for episode in more["episodes"][-2:]]
 
 
+def test_lost_episodes_are_noticed(tmp_path):
+    """Else the others would be overwritten by those of another course."""
+    learn(make(), tmp_path, QUICK)
+    *_, before, last = paths = sorted((tmp_path / "episodes").iterdir())
+    content = {path: path.read_bytes() for path in paths}
+    before.unlink()
+    with pytest.raises(FileError, match=f"{before.name} is missing, but {last.name} is there"):
+        learn(make(), tmp_path, QUICK)
+    assert last.read_bytes() == content[last]
+    for path in paths[1:]:
+        path.unlink(missing_ok=True)
+    with pytest.raises(FileError, match=r"has a model of \d+ episodes, but 1 of them; restore the others"):
+        learn(make(), tmp_path, QUICK)
+    for path in paths:
+        path.write_bytes(content[path])
+    learn(make(), tmp_path, QUICK)
+    assert {path: path.read_bytes() for path in paths} == content
+
+
 def test_another_seed_or_setting_needs_another_directory(tmp_path):
     learn(make(), tmp_path, replace(QUICK, steps=20, tests=0))
     with pytest.raises(FileError, match=r"other settings \(settings\); use another directory"):

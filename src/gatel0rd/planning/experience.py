@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from gatel0rd.files import load_arrays, save_arrays
+from gatel0rd.files import FileError, load_arrays, save_arrays
 from gatel0rd.planning.categorical import CategoricalICEM
 from gatel0rd.planning.environment import action_bounds
 from gatel0rd.planning.icem import ICEM, ICEMConfig
@@ -162,10 +162,12 @@ class RecordedEpisode:
 
 
 def load_episodes(directory: Path) -> list[RecordedEpisode]:
-    """All episodes of a directory, in order, up to the first that is missing."""
+    """All episodes of a directory, in order; one that is missing before others is an error."""
     episodes: list[RecordedEpisode] = []
     while (path := episode_path(directory, len(episodes))).exists():
         episodes.append(RecordedEpisode.load(path))
+    if later := [other for other in sorted(path.parent.glob("[0-9]*.safetensors")) if other.name > path.name]:
+        raise FileError(f"{path} is missing, but {later[0].name} is there; restore it, or use another directory")
     return episodes
 
 

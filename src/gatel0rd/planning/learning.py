@@ -202,6 +202,11 @@ class ControlLearner:
             self.dynamics.ends = kept["ends"]
             self.fitted, self.rounds = kept["fitted"], kept["rounds"]
             self.terms, self.fit_seconds = kept["terms"], kept["seconds"]
+        if self.fitted > len(self.learned_from):
+            raise FileError(
+                f"{self.directory} has a model of {self.fitted} episodes, but {len(self.learned_from)} of them; "
+                "restore the others, or use another directory"
+            )
 
     def _save_dynamics(self) -> None:
         assert self.dynamics is not None
