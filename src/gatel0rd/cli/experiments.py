@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
 from gatel0rd.cli.command import CommandError
-from gatel0rd.cli.console import console, format_core_time, format_duration
+from gatel0rd.cli.console import console, format_core_time, format_duration, show_progress
 from gatel0rd.cli.options import (
     COUNT,
     AgentPreset,
@@ -210,7 +210,15 @@ def report(
         if not directory.is_dir():
             raise FileError(f"{directory} is not a directory; expected one with records, as runs/ or results/")
     left_out: list[str] = []
-    path = make_report(records or (out,), out, ids, on_left_out=left_out.append)
+    with show_progress() as progress:
+        task = progress.add_task("sections", total=None)
+        path = make_report(
+            records or (out,),
+            out,
+            ids,
+            on_left_out=left_out.append,
+            on_section=lambda done, total: progress.update(task, completed=done, total=total),
+        )
     print_left_out(left_out)
     console.print(f"wrote {path}")
     return {"report": str(path), "left_out": left_out}

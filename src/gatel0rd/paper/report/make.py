@@ -47,6 +47,7 @@ def make_report(
     title: str = "GateL0RD, reproduced",
     light: Path | None = None,
     on_left_out: Callable[[str], None] = lambda what: None,
+    on_section: Callable[[int, int], None] = lambda done, total: None,
 ) -> Path:
     """Write ``out/report.html``, ``out/report.md`` and ``out/figures/``; returns the page's path.
 
@@ -57,6 +58,7 @@ def make_report(
         only_drawn: show those and no experiment, if no ids are given.
         light: where to write the page once more with small pictures, so that it can be sent and committed.
         on_left_out: sees what is wrong with every file that cannot be read; the page says it, too.
+        on_section: is told how many sections are done, of how many, before each of them.
     """
     damaged: list[str] = []
     records = load_records(sources, damaged)
@@ -73,7 +75,9 @@ def make_report(
             raise ValueError(f"no record belongs to {', '.join(ids)}; run it first with `gatel0rd run {ids[0]}`")
         raise ValueError("the records hold nothing to compare yet; name an experiment to see it anyway")
     sections = build_overall(answers, out / "figures")
-    sections += [build_section(answer, records, out / "figures") for answer in answers]
+    for done, answer in enumerate(answers):
+        on_section(done, len(answers))
+        sections.append(build_section(answer, records, out / "figures"))
     judged = unlink_missing(judge_all(chosen, records), sections)
     sections += build_guided(guided, damaged)
     sections += [build_illustration(id, out / "figures") for id in illustrated]

@@ -83,6 +83,6 @@ summary { cursor: pointer; }
   .board > div { grid-template-columns: 1fr; } .board .chips { grid-column: 1; }
   .claims thead { display: none; } .claims tr { display: block; border: 1px solid var(--line); margin-bottom: 10px; }
   .claims td { display: block; border: 0; padding: 4px 10px; } .claims td.verdict { white-space: normal; }
-  .note code { overflow-wrap: anywhere; } .prose td:last-child { min-width: 16em; }
+  .note code, .id { overflow-wrap: anywhere; } .prose td:last-child { min-width: 16em; }
 }
 """
