@@ -250,6 +250,36 @@ def test_an_interrupt_ends_a_campaign_and_nothing_counts_as_failed(clone):
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("recorded", [False, True])
+def test_no_other_process_is_paused_in_place_of_a_campaign_that_ended(recorded, clone):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        (clone / "runs").mkdir()
+        if recorded:
+            (clone / "runs" / "campaign.pid").write_text(str(other.pid))
+        command = [sys.executable, clone / "scripts" / "campaign", "pause"]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 1 and "no campaign works in" in result.stderr
+        assert "T (stopped)" not in Path(f"/proc/{other.pid}/status").read_text()
+        other.kill()
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_campaign_is_paused_and_continued(clone):
+    process = start_campaign(clone)
+    (command, _) = children(process.pid)
+    for action, stopped in (("pause", True), ("continue", False)):
+        subprocess.run([sys.executable, clone / "scripts" / "campaign", action], check=True)
+        end = time.monotonic() + 30
+        for one in (process.pid, command):
+            while ("T (stopped)" in Path(f"/proc/{one}/status").read_text()) != stopped:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+    process.kill()
+    process.communicate()
+
+
 @pytest.mark.cluster
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere commands outlive it")
 def test_commands_end_with_a_campaign_that_is_killed(clone):
