@@ -10,7 +10,11 @@ from gatel0rd.engine.in_graph import decide_once
 
 def check_sizes(**sizes: int | None) -> None:
     for name, size in sizes.items():
-        if size is not None and size < 1:
+        if size is None:
+            continue
+        if not hasattr(size, "__index__"):
+            raise TypeError(f"{name} is {size!r}; expected a whole number")
+        if size < 1:
             raise ValueError(f"{name} is {size}; expected a positive number")
 
 
