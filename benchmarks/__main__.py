@@ -46,9 +46,10 @@ def print_row(row: Row) -> None:
 
 def measure_all(only: str | None) -> list[Row]:
     """Measure all groups, or the rows whose names start with ``only``; print each row when it is there."""
-    chosen, before, rows = choose(GROUPS, only), torch.get_num_threads(), []
+    chosen, before, rows, names = choose(GROUPS, only), torch.get_num_threads(), [], []
     try:
         for threads, comparison in list_comparisons(chosen):
+            names.append(comparison.name)
             if not comparison.name.startswith(only or ""):
                 continue
             torch.set_num_threads(threads)
@@ -60,6 +61,8 @@ def measure_all(only: str | None) -> list[Row]:
                 print_row(rows[-1])
     finally:
         torch.set_num_threads(before)
+    if not any(name.startswith(only or "") for name in names):
+        raise ValueError(f"the name of no row starts with {only!r}; there are {', '.join(dict.fromkeys(names))}")
     return rows
 
 

@@ -74,6 +74,8 @@ def test_what_is_not_installed_is_left_out_and_said(capsys, monkeypatch, one_tur
 def test_an_unknown_benchmark_is_an_error_that_names_the_others():
     with pytest.raises(ValueError, match=r"no benchmark 'chess'; there are step, cells, threads.*agent"):
         main(only="chess")
+    with pytest.raises(ValueError, match="the name of no row starts with 'layer/none'; there are layer/"):
+        main(only="layer/none")
 
 
 def test_groups_have_distinct_names():
