@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,21 @@ def test_any_encoding_will_do(encoding, table):
         text = result.stdout.decode(encoding)
         assert result.returncode == 0, result.stderr
         assert "lambda is adjusted" in text or "wrote lambda->" in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
+def test_a_second_interrupt_ends_without_a_traceback():
+    """As `timeout -s INT` and some schedulers send it twice."""
+    script = (
+        "import atexit, signal\n"
+        "from gatel0rd.cli.main import COMMANDS, main\n"
+        "def interrupt(): raise KeyboardInterrupt\n"
+        "COMMANDS['info'] = interrupt\n"
+        "atexit.register(signal.raise_signal, signal.SIGINT)\n"
+        "main(['info'])"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert result.returncode == -signal.SIGINT and "interrupted" in result.stderr and "Traceback" not in result.stderr
 
 
 def test_texts_in_ascii():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -85,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = explain(error)
         if code is None:
             raise
+        if isinstance(error, KeyboardInterrupt):  # a second one ends the process at once, without a traceback
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
         with suppress(OSError):
             finish_output()
         raise SystemExit(code) from error
