@@ -22,6 +22,7 @@ from gatel0rd.files import (
     WriteError,
     checksum,
     exclusive,
+    find_files,
     load_arrays,
     read_json,
     save_arrays,
@@ -183,6 +184,21 @@ import gatel0rd.files as files
 os.fsync = lambda handle: os.kill(os.getpid(), 9)
 files.write_atomically(pathlib.Path(sys.argv[1]), "half")
 """
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+def test_files_are_found_behind_links_each_once(tmp_path):
+    """As where the runs of a world are on another disk."""
+    for place in ("disk/rrc/a", "runs/billiard/b"):
+        write_atomically(tmp_path / place / "record.json", "{}")
+    write_atomically(tmp_path / "runs" / "x-record.json", "{}")
+    (tmp_path / "runs" / "rrc").symlink_to(tmp_path / "disk" / "rrc")
+    (tmp_path / "runs" / "rrc" / "loop").symlink_to(tmp_path / "runs")
+    (tmp_path / "runs" / "same").symlink_to("billiard")
+    places = ["runs/billiard/b/record.json", "runs/rrc/a/record.json"]
+    assert find_files(tmp_path / "runs", "record.json") == [tmp_path / place for place in places]
+    assert tmp_path / "runs" / "x-record.json" in find_files(tmp_path / "runs", "*record.json")
+    assert find_files(tmp_path / "none", "*") == []
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import hashlib
 import json
 import os
@@ -152,6 +153,20 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def find_files(directory: Path, pattern: str) -> list[Path]:
+    """The files below a directory whose names match, in order; links to directories are followed, each once."""
+    found: list[Path] = []
+    seen: set[str] = set()
+    for place, inner, names in os.walk(directory, followlinks=True):
+        inner.sort()
+        if os.path.realpath(place) in seen:
+            inner.clear()
+            continue
+        seen.add(os.path.realpath(place))
+        found += [Path(place, name) for name in (*inner, *names) if fnmatch.fnmatchcase(name, pattern)]
+    return sorted(found)
 
 
 def check_writable(path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gatel0rd.files import FileError, exclusive, read_json, write_sealed_json
+from gatel0rd.files import FileError, exclusive, find_files, read_json, write_sealed_json
 from gatel0rd.paper.run import Run
 from gatel0rd.paper.schema import KINDS, parse_run, upgrade
 
@@ -43,7 +43,7 @@ def migrate(source: Path, to: Path | None = None, *, measure: bool = False) -> t
     """
     if not source.is_dir():
         raise FileError(f"{source} is not a directory; give one with records, as results/ or runs/")
-    paths = sorted(source.rglob("record.json"))
+    paths = find_files(source, "record.json")
     migrations = [examine(path, source, source if to is None else to) for path in paths]
     check_distinct(migrations)
     if measure:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gatel0rd.files import FileError, read_json
+from gatel0rd.files import FileError, find_files, read_json
 from gatel0rd.paper.bootstrap import FEWEST_SEEDS, interval
 from gatel0rd.paper.record_form import check_form
 from gatel0rd.paper.run import SCHEMA, RunKind, Scale
@@ -178,7 +178,7 @@ def load_records(directories: Iterable[Path], damaged: list[str] | None = None) 
     """
     records: dict[tuple[str, int], Record] = {}
     for directory in directories:
-        for path in sorted(directory.rglob("*record.json")):
+        for path in find_files(directory, "*record.json"):
             try:
                 record = read_record(path)
             except FileError as error:

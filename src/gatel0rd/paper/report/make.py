@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatel0rd import __version__
-from gatel0rd.files import FileError, write_atomically
+from gatel0rd.files import FileError, find_files, write_atomically
 from gatel0rd.paper.plan import experiments, find
 from gatel0rd.paper.records import Record, load_records
 from gatel0rd.paper.report.build import build_illustration, build_section, describe_hours, with_small_pictures
@@ -62,7 +62,7 @@ def make_report(
     """
     damaged: list[str] = []
     records = load_records(sources, damaged)
-    guided = [] if ids else sorted(path for source in sources for path in source.rglob("apex.json"))
+    guided = [] if ids else sorted(path for source in sources for path in find_files(source, "apex.json"))
     if not records and not guided and not illustrated:
         places = ", ".join(str(source) for source in sources)
         found = f"; {damaged[0]}" if damaged else "; make some with `gatel0rd run`"
