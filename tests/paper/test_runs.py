@@ -104,7 +104,7 @@ def test_a_record_stays_until_there_is_a_new_one(tmp_path, monkeypatch):
     (directory / MODEL_FILE).unlink()
     record = (directory / "record.json").read_bytes()
     work = Work(out=tmp_path, planning=PROFILES["smoke"])
-    with pytest.raises(FileError, match="continue it with --resume"):
+    with pytest.raises(FileError, match="a finished run whose models are gone; make them again with --resume"):
         work.do(run, lambda topic, content: None)
     monkeypatch.setattr(WorldModelRun, "train_network", interrupt)
     with pytest.raises(KeyboardInterrupt):

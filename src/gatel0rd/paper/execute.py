@@ -32,7 +32,7 @@ def execute(
     with exclusive(directory), one_thread():
         if is_complete(run, directory) and not again:
             return directory
-        check_resumable(run, directory, resume=resume)
+        check_resumable(run, directory, resume=resume, again=again)
         write_sealed_json(directory / "config.json", to_json(run))
         outcome = run.train_network(directory, data=data, backend=backend, on_metrics=on_metrics)
         write_sealed_json(directory / "record.json", make_record(run, outcome))
@@ -60,11 +60,13 @@ def is_complete(run: Run, directory: Path) -> bool:
     return True
 
 
-def check_resumable(run: Run, directory: Path, *, resume: bool) -> None:
+def check_resumable(run: Run, directory: Path, *, resume: bool, again: bool = False) -> None:
     """A directory with an unfinished run that is another one, or is not to be continued, is an error."""
     path = directory / "config.json"
     if not path.exists():
         return
+    if not resume and again:
+        raise FileError(f"{directory} holds a finished run whose models are gone; make them again with --resume")
     if not resume:
         raise FileError(f"{directory} holds an unfinished run; continue it with --resume, or delete it to start over")
     try:
