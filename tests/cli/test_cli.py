@@ -370,7 +370,9 @@ def test_a_model_remembers_how_its_data_was_laid_out(tmp_path, capsys, monkeypat
     )
     assert "segment will use: changes" in capsys.readouterr().out  # there are no gates
     main(["segment", "gru", "data.csv"])
-    assert "boundaries, by changes; wrote events.csv" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    (count,) = re.findall(r"^\d+ boundaries in (\d+) sequences, by changes; wrote events.csv$", said, re.MULTILINE)
+    assert int(count) > 5 and f"  … and {int(count) - 5} more sequence" in said  # the first five are shown
     with pytest.raises(SystemExit):
         main(["segment", "gru", "data.csv", "--method", "gates"])
     assert "which has no gates" in capsys.readouterr().err

@@ -23,6 +23,7 @@ from gatel0rd.cli.options import (
     optional,
     parse_names,
 )
+from gatel0rd.streams import count_of
 
 
 def fit(
@@ -185,10 +186,13 @@ def segment(
     cuts = sum(len(entry.boundaries) for entry in found)
     events = sum(len(entry.events) for entry in found) if found and found[0].method == "gates" else cuts
     how = found[0].method if found else "gates"
-    console.print(f"{events} events in {len(found)} sequences, {cuts} boundaries, by {how}; wrote {out}")
+    counts = f"{cuts} boundaries" if how == "changes" else f"{events} events, {cuts} boundaries"
+    console.print(f"{counts} in {count_of(len(found), 'sequence')}, by {how}; wrote {out}")
     for entry in found[:5]:
         shown = ", ".join(map(str, entry.boundaries[:12])) + (", …" if len(entry.boundaries) > 12 else "")
         console.print(f"  {entry.name}: {shown or 'nothing happens'}")
+    if len(found) > 5:
+        console.print(f"  … and {count_of(len(found) - 5, 'more sequence')}")
     return {"file": str(out), "method": how, "sequences": len(found), "events": events, "boundaries": cuts}
 
 

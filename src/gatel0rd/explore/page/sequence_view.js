@@ -49,7 +49,7 @@ export function buildSequenceView() {
   const { models, sequences, variables } = state.overview;
   state.visible = new Set(models.flatMap((model) => model.observations.slice(0, VISIBLE_AT_FIRST)));
   byId("sequences").append(...sequences.map((entry, index) =>
-    make("option", { value: index, textContent: `${entry.name} · ${entry.whole_length} steps` })));
+    make("option", { value: index, title: entry.name, textContent: `${entry.name} · ${entry.whole_length} steps` })));
   byId("sequences").value = "0";
   byId("sequences").onchange = (event) =>
     openSequence(Number(event.target.value)).catch((error) => showError(error.message));
