@@ -68,6 +68,7 @@ def test_the_report_shows_right_answers_over_lengths(out, tmp_path):
     page = make_report([out], tmp_path, ["memory/length"], on_section=lambda *so_far: told.append(so_far)).read_text()
     assert told == [(0, 1)]
     assert "1 of 5 seeds, 1 epoch per run" in page and "of the paper, ours" not in page
+    assert "<h3>Right answers after many steps</h3>" in page
     assert 'href="#claims"' not in page and "do not hold" not in page  # there are none
     assert page.count("<figure>") == 1 and page.count("<table>") == 1
     assert "gatel0rd run memory/length --profile smoke --epochs 1" in page

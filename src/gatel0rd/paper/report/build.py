@@ -102,7 +102,7 @@ def describe_hours(hours: float) -> str:
 
 def build_block(view: View, answer: Answer, stem: Path) -> Block:
     """One figure or table of an experiment."""
-    title = f"{view.title} ({view.artefact})"
+    title = f"{view.title} ({view.artefact})" if answer.experiment.scenario.of_paper else view.title
     table = build_table(view, answer)
     if table is not None:
         return Block(title, table=table)
@@ -112,7 +112,8 @@ def build_block(view: View, answer: Answer, stem: Path) -> Block:
 
 def describe_picture(view: View, answer: Answer) -> str:
     """What a figure shows, and whose networks."""
-    labels = ", ".join(dict.fromkeys(line.label for line in answer.lines))
+    names = dict.fromkeys(line.label for line in answer.lines)
+    labels = ("; " if any("," in name for name in names) else ", ").join(names)
     return f"{view.artefact} of the paper, ours: {labels}" if answer.experiment.scenario.of_paper else labels
 
 
