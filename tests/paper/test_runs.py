@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gatel0rd.engine import status
 from gatel0rd.files import FileError, write_atomically
 from gatel0rd.models.io import MODEL_FILE
 from gatel0rd.paper.executors.base import Work
@@ -71,6 +72,7 @@ def test_one_writer_makes_the_records_of_both_kinds(tmp_path, monkeypatch):
             {"test": {"error": 0.123457}},
         )
         assert record["machine"]["environments"] == "none" and record["code"]["version"]
+        assert record["machine"].get("instruction_set") == status().get("instruction_set")
         assert "measures" not in record and parse_run(record, directory, type(run)) == run
         assert run.is_finished(tmp_path) and run.execute(tmp_path) == directory
 

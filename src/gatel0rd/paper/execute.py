@@ -89,7 +89,7 @@ def make_record(run: Run, outcome: Outcome) -> dict[str, Any]:
         "machine": {
             "processor": processor(),
             "threads": torch.get_num_threads(),
-            "engine": status()["engine"],
+            **{key: value for key, value in status().items() if key in ("engine", "instruction_set")},
             **(outcome.machine or {}),
         },
         "parameters": outcome.parameters,
