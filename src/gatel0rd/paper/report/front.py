@@ -14,14 +14,14 @@ from gatel0rd.tables import Table
 RULE = (
     "A claim is tested as inequalities between means over seeds. It holds if the 95 % bootstrap interval of every "
     "difference lies on the claimed side; it does not hold if one lies on the other side, or includes zero with as "
-    "many seeds as in the paper; otherwise, or with fewer than three seeds, there are not enough seeds. The verdict is "
-    "about our runs at their scale: the largest with three seeds. With few seeds the bootstrap is too sure of itself: "
-    "it calls two networks that do not differ different in 20 % of the cases with three seeds, in 11 % with five, and "
-    "in 9 % with ten (simulated, normal distributions). A dagger (†) marks verdicts that rest on it alone: with "
-    "Student's t, which is right in 95 % or more, they lack seeds. Learning rates and numbers of layers are compared "
-    "by their means, as in the paper. Not enough training: no network learned the task, so that comparing them says "
-    "nothing. Not measured: the records are of a version that did not measure it. Networks missing: some that the "
-    "claim is about were not trained at that scale."
+    "many seeds as in the paper; otherwise, or with fewer than three seeds, there are not enough seeds. The verdict "
+    "is about our runs at their scale: the largest with three seeds. With few seeds the bootstrap is too sure of "
+    "itself: of two networks that are equal it says that one is better in 20 % of the cases with three seeds, in 11 % "
+    "with five, and in 9 % with ten (simulated, normal distributions). A dagger (†) marks verdicts that rest on it "
+    "alone: with Student's t, which is right in 95 % or more, they lack seeds. Learning rates and numbers of layers "
+    "are compared by their means, as in the paper. Not enough training: no network learned the task, so that "
+    "comparing them says nothing. Not measured: the records are of a version that did not measure it. Networks "
+    "missing: some that the claim is about were not trained at that scale."
 )
 
 
