@@ -109,6 +109,23 @@ def test_what_the_fit_ignored_is_ignored_again(tmp_path, role):
     assert read_for_model(later, path).lengths.tolist() == [300]  # also of what was read like this
 
 
+@pytest.mark.parametrize("role", ["time", "sequence"])
+def test_what_one_fit_ignored_and_another_did_not_is_an_error(tmp_path, role):
+    column = {"time": "time", "sequence": "id"}[role]
+    path = str(tmp_path / "d.csv")
+    Path(path).write_text("\n".join([f"{column},level", *(f"{row // 10 * 2},{row % 7}" for row in range(60))]))
+    layouts = [to_json(read_recordings(path, Layout(ignored=ignored)).layout) for ignored in ((column,), ())]
+    models = [
+        (name, small_model(observed=("level",), acted=(), layout=layout))
+        for name, layout in zip("ab", layouts, strict=True)
+    ]
+    for order in (models, models[::-1]):
+        with pytest.raises(RecordingError, match=rf"'{column}' was left out for a, but is the {role} for b; .*--"):
+            read_for_models(order, path)
+    given = read_for_models(models, path, **{role: column})
+    assert given.lengths.tolist() == read_for_model(models[1][1], path).lengths.tolist()
+
+
 def test_ignored_columns_may_be_missing_or_needed(tmp_path):
     path = uneven(tmp_path)
     careless = small_model(observed=("level",), acted=(), layout={"ignored": ["time", "note", "level"]})

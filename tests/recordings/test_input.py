@@ -290,6 +290,28 @@ def test_rows_that_are_moved_are_counted(tmp_path, dates, minutes, moved, first)
     assert note in found.notes and (np.diff(found.observations[:, 0]) > 0).all()
 
 
+@pytest.mark.parametrize("step", [10, 15, 20, 30, 60])
+def test_two_rows_in_the_wrong_order_are_no_change_of_clocks(tmp_path, step):
+    minutes = [number * step for number in range(40)]
+    minutes[10], minutes[11] = minutes[11], minutes[10]
+    stamps = [datetime(2024, 6, 1) + timedelta(minutes=minute) for minute in minutes]
+    found = read_recordings(
+        write(tmp_path / "d.csv", "time,x", [f"{s},{m}" for s, m in zip(stamps, minutes, strict=True)])
+    )
+    assert (np.diff(found.observations[:, 0]) == step).all() and any("1 row moved" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("late", [5, 20])
+def test_a_late_row_of_an_irregular_log_is_no_change_of_clocks(tmp_path, late):
+    minutes = np.cumsum(np.random.default_rng(0).integers(30, 120, size=60))
+    minutes = np.insert(minutes, 30, minutes[29] - late).tolist()
+    stamps = [datetime(2024, 6, 1) + timedelta(minutes=minute) for minute in minutes]
+    found = read_recordings(
+        write(tmp_path / "d.csv", "time,x", [f"{s},{m}" for s, m in zip(stamps, minutes, strict=True)])
+    )
+    assert any("1 row moved" in note for note in found.notes)
+
+
 # numbers
 
 
@@ -355,6 +377,7 @@ def test_constant_columns_keep_their_size(kind):
     assert scaling.scale[:2] == (1.0, 1.0) and scaling.scale[2] == pytest.approx(0.5, rel=1e-2)
     np.testing.assert_allclose(scaling.transform(rows + 0.1)[:, :2], 0.1, atol=1e-6)
     assert Scaling.of(np.zeros((5, 0))) == Scaling((), ())
+    assert Scaling.of(np.array([[0.0], [1e-170], [0.0]])).scale == (1.0,)  # its square is 0
 
 
 def test_what_is_constant_while_fitting_may_change_later(tmp_path):

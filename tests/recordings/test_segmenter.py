@@ -179,6 +179,15 @@ def test_columns_of_tables_are_known_by_their_names(levels, two_columns):
     assert not hasattr(segmenter.fit(arrays), "feature_names_in_")
 
 
+def test_series_may_have_any_names(levels):
+    X, _ = unpack(levels)
+    series = [pandas.Series(rows[:, 0], name=f"day {number}") for number, rows in enumerate(X)]
+    segmenter = EventSegmenter(method="changes").fit(series)
+    assert [own.tolist() for own in segmenter.predict(series)] == [own.tolist() for own in segmenter.predict(X)]
+    with pytest.raises(ValueError, match="1 features, but EventSegmenter is expecting 2"):
+        EventSegmenter(method="changes").fit([np.tile(rows[:, :1], 2) for rows in X]).predict(series)
+
+
 def test_names_of_columns_may_be_numbers(levels, two_columns):
     array = two_columns[0].to_numpy()
     table = pandas.DataFrame(array)

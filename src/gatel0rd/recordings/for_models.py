@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +10,7 @@ from gatel0rd.config import from_json
 from gatel0rd.recordings.layout import Categories, Layout, MissingColumnError, RecordingError, list_names
 from gatel0rd.recordings.reading import MINARI, TABLES, Source, read_recordings
 from gatel0rd.recordings.recordings import Recordings
+from gatel0rd.recordings.tables import SEQUENCE_NAMES, TIME_NAMES
 
 if TYPE_CHECKING:
     from gatel0rd.models.fitted import FittedModel
@@ -69,6 +70,7 @@ def read_for_models(
     sequence = sequence or share_column(layouts, "sequence")
     time = time or share_column(layouts, "time")
     needed = {*name_columns((*observed, *acted), columns), sequence, time}
+    check_roles(layouts, needed)
     layout = Layout(
         sequence=sequence,
         time=time,
@@ -131,6 +133,18 @@ def share_column(layouts: dict[str, Layout], role: Literal["sequence", "time"]) 
             f"look at one of them at a time, or say --{role} {shared}"
         )
     return shared
+
+
+def check_roles(layouts: dict[str, Layout], needed: Iterable[str | None]) -> None:
+    """A column that orders or names rows by its name is left out for all models, or for none."""
+    for column, name in find_ignored(layouts).items():
+        role = "sequence" if column.lower() in SEQUENCE_NAMES else "time" if column.lower() in TIME_NAMES else None
+        others = [other for other, layout in layouts.items() if column not in (*layout.ignored, *layout.left_out)]
+        if role and others and column not in needed:
+            raise RecordingError(
+                f"column {column!r} was left out for {name}, but is the {role} for {list_names(others)}; "
+                f"look at one of them at a time, or say --{role} {column}"
+            )
 
 
 def find_ignored(layouts: dict[str, Layout]) -> dict[str, str]:

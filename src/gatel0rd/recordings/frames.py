@@ -154,7 +154,9 @@ def read_columns(part: Any, names: list[str]) -> NDArray[np.float64]:
 
 def split_table(table: Any, actions: Any, expected: Sequence[str] | None) -> TableParts:
     """The sequences of a table, whose observed columns may be expected to have certain names."""
-    frame = table.to_frame() if table.ndim == 1 else table
+    if table.ndim == 1:  # one column, whatever it is called
+        table, expected = table.to_frame(), None
+    frame = table
     columns = [str(name) for name in frame.columns]
     if twice := find_repeated(columns):
         raise RecordingError(f"the table has more than one column {', '.join(twice)}; rename them")

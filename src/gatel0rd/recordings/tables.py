@@ -385,9 +385,15 @@ def is_set_back(time: NDArray[np.datetime64]) -> bool:
         return False
     if len(np.unique(time[back].astype("datetime64[Y]"))) < len(back):
         return False
-    most = max(3 * float(np.median(forth)), HOUR / 4) if len(forth) else HOUR / 4
-    passed = [int(np.argmax(time[row + 1 :] > time[row])) for row in back.tolist()]  # 0: that hour is the last
-    return all(
-        0 <= HOUR + steps[row] <= most and (not rows or steps[row + rows] <= most)
-        for row, rows in zip(back.tolist(), passed, strict=True)
-    )
+    usual = float(np.median(forth))
+    if usual > HOUR / 2:  # a row that is a little late looks the same
+        return False
+    most = max(3 * usual, HOUR / 4)
+
+    def loses_hour(row: int) -> bool:
+        rows = int(np.argmax(time[row + 1 :] > time[row]))  # 0: that hour is the last
+        around = steps[max(row - 1, 0) : row + 2]  # where two rows are in the wrong order, nothing is lost
+        is_lost = around.sum() < len(around) * usual - HOUR / 2
+        return bool(is_lost and 0 <= HOUR + steps[row] <= most and (not rows or steps[row + rows] <= most))
+
+    return all(map(loses_hour, back.tolist()))
