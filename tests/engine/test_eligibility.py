@@ -205,6 +205,15 @@ def test_an_output_of_another_size(hidden):
         assert assert_same_function(rnn)[0].shape == (T, B, size)
 
 
+@pytest.mark.parametrize("hidden", SIZES)
+def test_networks_that_get_their_size_from_the_first_input(hidden):
+    rnn = make_layer(hidden)
+    rnn.stack.layers[0].output_net = nn.LazyLinear(hidden + 1)
+    rnn.stack.layers[0].output_gate_net = nn.LazyLinear(hidden + 1)
+    for _ in range(2):
+        assert rnn(make_input())[0].shape == (T, B, hidden + 1)
+
+
 def test_known_layouts_run_in_the_engine():
     """The other side: what is as it was made does not fall back."""
     for hidden in SIZES:

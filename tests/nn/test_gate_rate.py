@@ -64,6 +64,12 @@ def test_a_batch_that_says_nothing_leaves_it_as_it_is(gates):
     assert sparsity.weight > before
 
 
+def test_it_reaches_small_targets_with_gates_of_16_bits():
+    sparsity = GateRate(1e-5, weight=0.01)
+    sparsity(torch.ones(T, B, H, dtype=torch.float16))  # 1 / 1e-5 has no room in them
+    assert sparsity.weight > 0.01
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_it_moves_whatever_the_module_is_cast_to(dtype):
     model = nn.Sequential(GateRate(0.2, weight=0.01))

@@ -1,4 +1,4 @@
-"""What the layer returns may be changed in place, as what nn.GRU returns."""
+"""Outputs and states of the layer may be changed in place, as what nn.GRU returns."""
 
 from __future__ import annotations
 

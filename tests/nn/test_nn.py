@@ -350,7 +350,11 @@ def test_cell_steps_equal_the_layer():
         (lambda rnn: GateL0RD(2, 3, mask_means="ends"), "mask_means is 'ends'; expected auto, starts or valid"),
         (lambda rnn: GateL0RD(0, 3), "input_size is 0; expected a positive number"),
         (lambda rnn: GateL0RD(2, 3.0), "hidden_size is 3.0; expected a whole number"),
+        (lambda rnn: GateL0RD(2, None), "hidden_size is None; expected a whole number"),
+        (lambda rnn: GateL0RDCell(2, 3, net_layers=2.0), "net_layers is 2.0; expected a whole number"),
+        (lambda rnn: GateL0RD(2, 3, net_layers=0), "net_layers is 0; expected a positive number"),
         (lambda rnn: GateL0RD(2, 3, dropout=1.5), "dropout is 1.5; expected a probability"),
+        (lambda rnn: GateL0RD(2, 3, dropout="0.1"), "dropout is '0.1'; expected a number"),
         (lambda rnn: GateL0RDCell(INPUT, H)(torch.randn(2, 2, INPUT)), r"input has shape \(2, 2, 3\)"),
     ],
 )

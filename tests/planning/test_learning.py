@@ -166,6 +166,19 @@ def test_lost_episodes_are_noticed(tmp_path):
     assert {path: path.read_bytes() for path in paths} == content
 
 
+def test_no_episode_is_missing_where_numbers_get_longer(tmp_path, monkeypatch):
+    monkeypatch.setattr("gatel0rd.planning.experience.RecordedEpisode.load", lambda path: path)
+    for number in range(12):
+        path = tmp_path / "episodes" / f"{number}.safetensors"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    monkeypatch.setattr(
+        "gatel0rd.planning.experience.episode_path",
+        lambda directory, number: directory / "episodes" / f"{number}.safetensors",
+    )
+    assert len(load_episodes(tmp_path)) == 12
+
+
 def test_another_seed_or_setting_needs_another_directory(tmp_path):
     learn(make(), tmp_path, replace(QUICK, steps=20, tests=0))
     with pytest.raises(FileError, match=r"other settings \(settings\); use another directory"):

@@ -129,7 +129,8 @@ class Parts:
             if tensor is not None:
                 self.tensors.append(tensor)
                 self.layout.append(key)
-                self.layout += tensor.shape
+                if type(tensor) in _PLAIN:  # others, which may have no shape yet, are not for the engine
+                    self.layout += tensor.shape
         if module._buffers:
             self.tensors += [tensor for tensor in module._buffers.values() if tensor is not None]
         for key, part in module._modules.items():

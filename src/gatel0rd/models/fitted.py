@@ -54,7 +54,7 @@ class Scaling:
         rounding = ROUNDING * np.abs(values).max(axis=0, initial=0.0)
         return Scaling(
             tuple(values.mean(axis=0, dtype=np.float64).tolist()),
-            tuple(np.where(np.ptp(values, axis=0) > rounding, std, 1.0).tolist()),
+            tuple(np.where((std > 0) & (np.ptp(values, axis=0) > rounding), std, 1.0).tolist()),
         )
 
     def fits(self, size: int) -> bool:

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from gatel0rd.engine.in_graph import decide_once
 
 
-def check_sizes(**sizes: int | None) -> None:
-    for name, size in sizes.items():
-        if size is None:
-            continue
+def check_sizes(output_size: int | None, **sizes: int) -> None:
+    """Sizes are whole numbers from 1; that of the outputs may be left to the layer."""
+    given = sizes if output_size is None else {**sizes, "output_size": output_size}
+    for name, size in given.items():
         if not hasattr(size, "__index__"):
             raise TypeError(f"{name} is {size!r}; expected a whole number")
         if size < 1:
@@ -19,6 +19,8 @@ def check_sizes(**sizes: int | None) -> None:
 
 
 def check_probability(name: str, value: float) -> None:
+    if not hasattr(value, "__float__"):
+        raise TypeError(f"{name} is {value!r}; expected a number")
     if not 0 <= value <= 1:
         raise ValueError(f"{name} is {value}; expected a probability between 0 and 1")
 

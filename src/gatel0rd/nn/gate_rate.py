@@ -123,7 +123,7 @@ class GateRate(SparsityWeight):
     def forward(self, gates: Tensor) -> Tensor:
         penalty = l0_penalty(gates)
         if self.training:
-            self.adjust(penalty.detach() / self.target)
+            self.adjust(penalty.detach().to(self.weight.dtype) / self.target)
         # a copy of λ: the next call changes it, perhaps before backward()
         return (self.weight.clone() * penalty).to(penalty.dtype)
 

@@ -166,8 +166,8 @@ def load_episodes(directory: Path) -> list[RecordedEpisode]:
     episodes: list[RecordedEpisode] = []
     while (path := episode_path(directory, len(episodes))).exists():
         episodes.append(RecordedEpisode.load(path))
-    if later := [other for other in sorted(path.parent.glob("[0-9]*.safetensors")) if other.name > path.name]:
-        raise FileError(f"{path} is missing, but {later[0].name} is there; restore it, or use another directory")
+    if later := [other for other in path.parent.glob("[0-9]*.safetensors") if int(other.stem) > len(episodes)]:
+        raise FileError(f"{path} is missing, but {min(later).name} is there; restore it, or use another directory")
     return episodes
 
 
