@@ -83,8 +83,9 @@ def test_the_help_names_the_librarys_default(capsys):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have a screen")
 def test_films_are_drawn_without_a_screen(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "restored")
     for screen, expected in (("", "dummy"), (":0", None)):
-        monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+        del os.environ["SDL_VIDEODRIVER"]
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
         monkeypatch.setenv("DISPLAY", screen)
         main(["list", "--json", os.devnull])

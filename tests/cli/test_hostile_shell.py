@@ -220,6 +220,12 @@ def test_json_to_a_redirected_standard_output_leaves_what_is_there(file, tmp_pat
     assert json.loads(rest.removesuffix("after\n")) and "wrote" not in result.stderr and "zoo:" in result.stderr
 
 
+def test_json_to_another_number_of_standard_output_stands_alone():
+    command = ["bash", "-c", '"$@" 3>&1', "bash", *GATEL0RD, "zoo", "--json", "/dev/fd/3"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(result.stdout) and "zoo:" in result.stderr
+
+
 def test_json_to_a_closed_standard_output_is_an_error():
     command = [*GATEL0RD, "info", "--json", "-"]
     result = subprocess.run(["bash", "-c", '"$@" >&-', "bash", *command], capture_output=True, text=True)

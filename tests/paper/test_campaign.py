@@ -230,7 +230,14 @@ def clone(tmp_path: Path) -> Path:
 def start_campaign(clone: Path) -> subprocess.Popen[str]:
     """Two lanes, each with a command under way."""
     command = [sys.executable, clone / "scripts" / "campaign", "work", "--lanes", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # nohup makes the tests ignore it
+    )
     while len(list(clone.glob("runs/began-*"))) < 2 and process.poll() is None:
         time.sleep(0.05)
     return process
@@ -266,7 +273,8 @@ def test_no_other_process_is_paused_in_place_of_a_campaign_that_ended(recorded, 
 
 @pytest.mark.cluster
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_campaign_is_paused_and_continued(clone):
+def test_a_campaign_is_paused_and_continued(clone, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")  # to which `ps` cuts
     process = start_campaign(clone)
     (command, _) = children(process.pid)
     for action, stopped in (("pause", True), ("continue", False)):

@@ -121,7 +121,8 @@ def test_runs_without_a_number_are_left_out_and_named():
     found = judge(claim, finder(Line("a", "A", "a", runs)), paper_seeds=20)
     # pairs of other seeds would give a difference below zero now and then
     assert (found.verdict, found.seeds) == ("holds", 3)
-    assert found.evidence.count("(not measured in 1 older run)") == 2  # the other's run does not count, either
+    # the number that this run has does not count, either
+    assert found.evidence.count("(left out: 1 run without all numbers of this claim)") == 2
 
 
 def test_gates_that_never_opened_were_never_right():
@@ -217,6 +218,8 @@ def test_the_peak_of_the_loss_is_that_before_the_sampling_probability_stops_fall
     long = {"epoch": [*range(30)], "train.loss": [1.0] * 27 + [2.0, 9.0, 3.0]}
     long["train.sampling_probability"] = [1.0] * 10 + [0.0] * 20
     assert LossStretch("end").read(record(0, 0.3, curves=long)) == 3.0  # the median of three
+    constant = curves | {"train.sampling_probability": [None, *[1.0] * 5]}
+    assert LossStretch("peak").read(record(0, 0.3, curves=constant)) == 3.0
 
 
 def test_what_can_be_read_off_a_record():

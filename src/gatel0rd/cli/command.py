@@ -96,8 +96,12 @@ def is_shared(path: Path | None) -> bool:
 
     if path is None:
         return False
-    number = find_stream(path)
-    return number == 1 or (number is None and path.exists() and not path.is_file())
+    if (number := find_stream(path)) is None:
+        return path.exists() and not path.is_file()
+    try:
+        return os.path.samestat(os.fstat(number), os.fstat(1))
+    except OSError:  # one of them is closed
+        return number == 1
 
 
 def check_numbers(given: dict[str, Any], hints: dict[str, Any]) -> None:

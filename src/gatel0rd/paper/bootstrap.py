@@ -54,6 +54,7 @@ def student_interval(samples: Sequence[Numbers]) -> tuple[float, float]:
     return total - half, total + half
 
 
+@cache
 def student_quantile(freedom: float, share: float = 0.975) -> float:
     """Below which number this share of Student's distribution lies."""
     # with t = sqrt(freedom) tan(angle) the density is that of a power of the cosine, on a finite range

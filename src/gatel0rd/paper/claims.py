@@ -25,6 +25,7 @@ import numpy as np
 from gatel0rd.paper.bootstrap import FEWEST_SEEDS, Numbers, interval, resampled, student_interval
 from gatel0rd.paper.records import Line
 from gatel0rd.paper.report.tables import format_number
+from gatel0rd.streams import count_of
 from gatel0rd.worlds.claims import Claim, Less, Of, Times
 
 Verdict = Literal[
@@ -217,7 +218,7 @@ def describe_evidence(values: Values, find: Find) -> str:
             low, high = interval(found)
             text += f" ({format_number(low)} to {format_number(high)})"
         if line is not None and len(found) and (lacking := len(line.records) - len(found)):
-            text += f" (not measured in {lacking} older run{'s' * (lacking > 1)})"
+            text += f" (left out: {count_of(lacking, 'run')} without all numbers of this claim)"
         title = number.metric.words + (f" in {number.experiment}" if number.experiment else "")
         groups.setdefault(title, []).append(text)
     return "; ".join(f"{title}: {', '.join(texts)}" for title, texts in groups.items())

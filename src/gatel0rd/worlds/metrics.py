@@ -167,7 +167,7 @@ class LossStretch(Metric):
         values = np.array(loss[1])
         mostly_real = max(1, int((np.array(sampling[1]) > 0.5).sum()))
         dip = int(np.argmin(values[:mostly_real]))
-        fewest_real = int(np.argmin(sampling[1]))  # from here on it stays the same
+        fewest_real = max(dip, int(np.argmin(sampling[1])))  # from here on it stays the same
         last = values[-max(1, len(values) // 10) :]
         stretches = {"dip": values[dip], "peak": values[dip : fewest_real + 1].max(), "end": np.median(last)}
         return float(stretches[self.stretch])
@@ -270,9 +270,10 @@ class EventMatch(Metric):
 
     def read(self, record: Readable) -> float | None:
         place = ("gating", self.inputs, "events", self.event, str(self.tolerance))
-        if self.measure in ("precision", "opening_precision") and _find(record, *place, self.measure) is None:
-            return None if _find(record, *place) is None else 0.0  # no gate ever opened: nothing was right
-        return _measured(record, *place, self.measure)
+        found = _measured(record, *place, self.measure)
+        if found is None and self.measure in ("precision", "opening_precision") and _find(record, *place) is not None:
+            return 0.0  # no gate ever opened: nothing was right
+        return found
 
     @property
     def words(self) -> str:

@@ -94,11 +94,9 @@ class Work:
     def remaining_seconds(self, run: Run) -> float:
         """About how long one core is busy with a run; 0 if all is done."""
         planning, finished = self.planning_of(run), run.is_finished(self.out)
-        seconds = 0.0 if finished else run.estimate_seconds()
+        seconds = run.estimate_seconds() if not finished or self.lost_models(run) else 0.0
         if planning is None or (finished and run.is_planned(self.out, planning)):
             return seconds
-        if finished and not self._has_models(run):
-            seconds = run.estimate_seconds()
         return seconds + run.estimate_planning_seconds(planning)
 
     def lost_models(self, run: Run) -> bool:

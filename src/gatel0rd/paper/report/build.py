@@ -96,7 +96,7 @@ def describe_scale(answer: Answer) -> str:
 def describe_hours(hours: float) -> str:
     """A time span in words: below an hour in minutes or seconds."""
     if hours >= 1:
-        return f"{hours:.3g} hours"
+        return f"{hours:.0f} hours" if hours >= 100 else f"{hours:.3g} hours"
     return f"{60 * hours:.2g} minutes" if hours >= 1 / 60 else f"{3600 * hours:.2g} seconds"
 
 
