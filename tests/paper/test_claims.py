@@ -351,7 +351,7 @@ def test_the_page_begins_with_verdicts():
         ),
     ]
     assert count_verdicts(judged) == {"holds": 1, "does not hold": 0, "not run": 1}
-    assert describe_world(judged) == "Of 2 verdicts 1 holds and 0 do not, with 3 seeds; 1 was not run."
+    assert describe_world(judged) == "Of 2 verdicts 1 holds, with 3 seeds; 1 was not run."
     assert describe_world(judged[:1]) == "The only verdict is undecided; 1 was not run."
     text = page("t", ["i"], judged, [], "f")
     assert "Decided (1)" in text and text.index("Decided (1)") < text.index("Undecided (1)")

@@ -54,7 +54,8 @@ def describe_world(judged: Sequence[Judged]) -> str:
         holds, fails = counts["holds"], counts["does not hold"]
         spread = " to ".join(str(count) for count in dict.fromkeys((seeds[0], seeds[-1])))
         sentence = f"Of {count_of(len(judged), 'verdict')} "
-        sentence += f"{holds} hold{'s' * (holds == 1)} and {fails} do{'es' * (fails == 1)} not"
+        sentence += f"{holds} hold{'s' * (holds == 1)}"
+        sentence += f" and {fails} do{'es' * (fails == 1)} not" if fails else ""
         sentence += f", with {spread} seeds"
     elif len(judged) == 1:
         sentence = "The only verdict is undecided"
