@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.measure import Row
 from gatel0rd.paper.report.figures import save_as, styled
+from gatel0rd.streams import count_of
 
 
 @styled
@@ -24,7 +25,7 @@ def plot_ratios(rows: Sequence[Row], path: Path, *, title: str) -> None:
     axes.barh(places, values, left=0, color=colors, height=0.7)
     sets = {row.instruction_set for row in shown}
     labels = [
-        f"{row.name} vs. {row.peer}, {row.threads} thread{'s' * (row.threads > 1)}"
+        f"{row.name} vs. {row.peer}, {count_of(row.threads, 'thread')}"
         + (f", {row.instruction_set}" if len(sets) > 1 else "")
         for row in shown
     ]

@@ -26,6 +26,7 @@ from gatel0rd.cli.options import (
     parse_options,
     parse_seeds,
 )
+from gatel0rd.streams import count_of
 
 if TYPE_CHECKING:
     from gatel0rd.paper.executors.config import ExecutorConfig
@@ -107,7 +108,7 @@ def run(
     failed = execute_runs(runs, out, executor=executor, resume=resume, planning=profile if experiment.plans else None)
     outcome = describe_outcome(runs, out, failed)
     if failed:
-        raise CommandError(f"{failed} run{'s' * (failed > 1)} failed; the others are finished", outcome)
+        raise CommandError(f"{count_of(failed, 'run')} failed; the others are finished", outcome)
     console.print(f"Look at the results: gatel0rd report {id} --out {out}")
     return outcome
 
@@ -174,15 +175,13 @@ def reproduce(
     except ValueError as error:
         if not failed:
             raise
-        raise CommandError(
-            f"{failed} run{'s' * (failed > 1)} failed, and there is no report: {error}", outcome
-        ) from error
+        raise CommandError(f"{count_of(failed, 'run')} failed, and there is no report: {error}", outcome) from error
     print_left_out(outcome["left_out"])
     console.print(f"Open the report in a browser: {path}")
     outcome["report"] = str(path)
     if failed:
         raise CommandError(
-            f"{failed} run{'s' * (failed > 1)} failed, and the report is made of the others; the same command tries "
+            f"{count_of(failed, 'run')} failed, and the report is made of the others; the same command tries "
             "them again",
             outcome,
         )

@@ -11,6 +11,7 @@ from gatel0rd.paper.claims import DECIDED, SINGULAR, VERDICTS, Finding, Verdict,
 from gatel0rd.paper.plan import find
 from gatel0rd.paper.records import Line, Record
 from gatel0rd.paper.report.select import Answer, select_answers, select_lines
+from gatel0rd.streams import count_of
 from gatel0rd.worlds.claims import Of
 from gatel0rd.worlds.experiments import Question
 
@@ -41,7 +42,7 @@ class Judged:
     @property
     def short_scale(self) -> str:
         """Seeds and scale in as few words as possible."""
-        seeds = f"{self.finding.seeds} seed{'s' * (self.finding.seeds != 1)}"
+        seeds = count_of(self.finding.seeds, "seed")
         return f"{seeds}, {self.size.replace(' of the steps', '')}" if self.size else seeds
 
 
@@ -112,8 +113,7 @@ def share_words(records: Sequence[Record]) -> str:
     shares = sorted({record.share for record in records if record.share is not None})
     if not shares:
         length = records[0].length
-        epochs = f"{length} epoch{'s' * (length != 1)}"
-        return f"{length / 1e6:.3g} million frames" if records[0].kind == "agent" else epochs
+        return f"{length / 1e6:.3g} million frames" if records[0].kind == "agent" else count_of(length, "epoch")
     return " to ".join(f"{100 * value:.3g} %" for value in dict.fromkeys(shares[:1] + shares[-1:])) + " of the steps"
 
 

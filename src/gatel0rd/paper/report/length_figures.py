@@ -10,6 +10,7 @@ import numpy as np
 from gatel0rd.paper.records import Line
 from gatel0rd.paper.report.figures import color_of, styled
 from gatel0rd.paper.report.tables import percentage
+from gatel0rd.streams import count_of
 from gatel0rd.tables import Table
 from gatel0rd.worlds.memory.sizes import SIZES, TaskName
 from gatel0rd.worlds.metrics import Curve, CurveAt, FinalValue
@@ -122,4 +123,4 @@ def compare_tasks(lines: Sequence[Line], shown: Sequence[int]) -> Table:
 def _rates(line: Line, shown: Sequence[int]) -> str:
     rates = [line.summary(FinalValue(str(length), "accuracy")) for length in shown]
     text = " / ".join("–" if rate is None else f"{100 * rate.mean:.0f}" for rate in rates)
-    return f"{text} % ({len(line.records)} seed{'s' * (len(line.records) != 1)})"
+    return f"{text} % ({count_of(len(line.records), 'seed')})"

@@ -16,6 +16,7 @@ from gatel0rd.paper.report.judge import Judged, judge_all
 from gatel0rd.paper.report.overall import build_overall
 from gatel0rd.paper.report.page import ReportSection, page
 from gatel0rd.paper.report.select import Answer, select_answers
+from gatel0rd.streams import count_of
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def introduce(answers: Sequence[Answer], records: Sequence[Record]) -> list[str]
     if answers:
         shown = len({answer.experiment.id for answer in answers})
         paragraphs.append(
-            f"{count_runs(records)}; {shown} experiment{'s' * (shown != 1)}. Every figure and number below was made "
+            f"{count_runs(records)}; {count_of(shown, 'experiment')}. Every figure and number below was made "
             "from their records; shaded areas and ± are standard deviations over seeds; of success rates in planning, "
             "standard errors over seeds, or over episodes where there is one seed; ranges are 95 % bootstrap intervals "
             "of means."
@@ -153,7 +154,7 @@ def count_runs(records: Sequence[Record]) -> str:
     """How many runs there are, with how many seeds, and how long they took."""
     hours = sum(record.training_hours + record.planning_hours for record in records)
     seeds = len({record.seed for record in records})
-    runs = f"{len(records)} finished run{'s' * (len(records) != 1)} with "
+    runs = f"{count_of(len(records), 'finished run')} with "
     runs += f"up to {seeds} seeds" if seeds > 1 else "one seed"
     each = " each" if len(records) > 1 else ""
     return f"{runs}, {describe_hours(hours)} of training and planning on one core{each}"

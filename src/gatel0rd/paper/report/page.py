@@ -11,6 +11,7 @@ from pathlib import Path
 from gatel0rd.paper.report.front import dot, draw_board, draw_claims, name_slug
 from gatel0rd.paper.report.judge import Judged
 from gatel0rd.paper.report.style import STYLE
+from gatel0rd.streams import count_of
 from gatel0rd.tables import Table
 
 
@@ -155,7 +156,7 @@ def _contents(worlds: dict[str, list[Chapter]]) -> str:
         links = ""
         for chapter in chapters:
             more = len(chapter.sections) - 1
-            scales = f" <small>and {more} other scale{'s' * (more > 1)}</small>" if more else ""
+            scales = f" <small>and {count_of(more, 'other scale')}</small>" if more else ""
             dots = "".join(dot(claim.finding.verdict, claim.words) for claim in chapter.first.claims)
             dots = f' <span class="dots">{dots}</span>' if dots else ""
             links += f'<a href="#{chapter.anchor}">{html.escape(chapter.first.title)}{scales}{dots}</a>'

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gatel0rd.paper.bootstrap import censored_median
 from gatel0rd.paper.records import Line, Summary, summarise, wilson
+from gatel0rd.streams import count_of
 from gatel0rd.tables import Table
 from gatel0rd.worlds.metrics import (
     ChangedDimensions,
@@ -198,7 +199,7 @@ def planning_table(lines: Sequence[Line]) -> Table:
         mean = "–" if summary is None else f"{summary.mean:.0%}"
         if summary is not None and summary.seeds > 1:
             mean += f" ± {summary.deviation / math.sqrt(summary.seeds):.0%}"
-        rows.append([line.label, f"{mean} ({len(rates)} seed{'s' * (len(rates) != 1)})", "; ".join(cells) or "–"])
+        rows.append([line.label, f"{mean} ({count_of(len(rates), 'seed')})", "; ".join(cells) or "–"])
     return Table(["network", "success, mean ± standard error", "every seed, with its 95 % interval"], rows)
 
 
