@@ -8,10 +8,8 @@ from torch import Tensor, nn
 from gatel0rd.engine.in_graph import decide_once
 
 
-def check_sizes(output_size: int | None, **sizes: int) -> None:
-    """Sizes are whole numbers from 1; that of the outputs may be left to the layer."""
-    given = sizes if output_size is None else {**sizes, "output_size": output_size}
-    for name, size in given.items():
+def check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
         if not hasattr(size, "__index__"):
             raise TypeError(f"{name} is {size!r}; expected a whole number")
         if size < 1:

@@ -76,7 +76,9 @@ class GateL0RDCell(nn.Module):
         net_layers: int = 1,
     ) -> None:
         super().__init__()
-        check_sizes(output_size, input_size=input_size, hidden_size=hidden_size, net_layers=net_layers)
+        check_sizes(input_size=input_size, hidden_size=hidden_size, net_layers=net_layers)
+        if output_size is not None:
+            check_sizes(output_size=output_size)
         self.cell = GateL0RDCore(
             input_size,
             hidden_size,
@@ -221,8 +223,9 @@ class GateL0RD(nn.Module):
         recompute: bool = False,
     ) -> None:
         super().__init__()
-        sizes = {"input_size": input_size, "hidden_size": hidden_size}
-        check_sizes(output_size, **sizes, num_layers=num_layers, net_layers=net_layers)
+        check_sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers, net_layers=net_layers)
+        if output_size is not None:
+            check_sizes(output_size=output_size)
         if mask_means not in ("auto", "starts", "valid"):
             raise ValueError(f"mask_means is {mask_means!r}; expected auto, starts or valid")
         check_name(engine)

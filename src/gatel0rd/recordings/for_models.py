@@ -70,7 +70,7 @@ def read_for_models(
     sequence = sequence or share_column(layouts, "sequence")
     time = time or share_column(layouts, "time")
     needed = {*name_columns((*observed, *acted), columns), sequence, time}
-    check_roles(layouts, needed)
+    check_ignored(layouts, needed)
     layout = Layout(
         sequence=sequence,
         time=time,
@@ -128,28 +128,33 @@ def share_column(layouts: dict[str, Layout], role: Literal["sequence", "time"]) 
         raise RecordingError(f"the models name different columns for the {role} ({found}); choose one with --{role}")
     shared = next(iter(named.values()), None)
     if shared in (ignored := find_ignored(layouts)):
+        without = list_names(ignored[shared])
         raise RecordingError(
-            f"column {shared!r} is the {role} for {list_names(list(named))} and was left out for {ignored[shared]}; "
+            f"column {shared!r} is the {role} for {list_names(list(named))} and was left out for {without}; "
             f"look at one of them at a time, or say --{role} {shared}"
         )
     return shared
 
 
-def check_roles(layouts: dict[str, Layout], needed: Iterable[str | None]) -> None:
+def check_ignored(layouts: dict[str, Layout], needed: Iterable[str | None]) -> None:
     """A column that orders or names rows by its name is left out for all models, or for none."""
-    for column, name in find_ignored(layouts).items():
+    for column, models in find_ignored(layouts).items():
         role = "sequence" if column.lower() in SEQUENCE_NAMES else "time" if column.lower() in TIME_NAMES else None
-        others = [other for other, layout in layouts.items() if column not in (*layout.ignored, *layout.left_out)]
+        others = [name for name in layouts if name not in models]
         if role and others and column not in needed:
             raise RecordingError(
-                f"column {column!r} was left out for {name}, but is the {role} for {list_names(others)}; "
+                f"column {column!r} was left out for {list_names(models)}, but is the {role} for {list_names(others)}; "
                 f"look at one of them at a time, or say --{role} {column}"
             )
 
 
-def find_ignored(layouts: dict[str, Layout]) -> dict[str, str]:
-    """The columns that were left out of the models' own data, and for which model."""
-    return {column: name for name, layout in layouts.items() for column in (*layout.ignored, *layout.left_out)}
+def find_ignored(layouts: dict[str, Layout]) -> dict[str, list[str]]:
+    """The columns that were left out of the models' own data, and for which models."""
+    found: dict[str, list[str]] = {}
+    for name, layout in layouts.items():
+        for column in dict.fromkeys((*layout.ignored, *layout.left_out)):
+            found.setdefault(column, []).append(name)
+    return found
 
 
 def explain_need(models: Sequence[NamedModel], column: str) -> str:

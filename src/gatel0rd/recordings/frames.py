@@ -156,11 +156,10 @@ def split_table(table: Any, actions: Any, expected: Sequence[str] | None) -> Tab
     """The sequences of a table, whose observed columns may be expected to have certain names."""
     if table.ndim == 1:  # one column, whatever it is called
         table, expected = table.to_frame(), None
-    frame = table
-    columns = [str(name) for name in frame.columns]
+    columns = [str(name) for name in table.columns]
     if twice := find_repeated(columns):
         raise RecordingError(f"the table has more than one column {', '.join(twice)}; rename them")
-    frame = frame.set_axis(columns, axis=1)  # a copy: names may have been numbers
+    frame = table.set_axis(columns, axis=1)  # a copy: names may have been numbers
     sequence = next((name for name in columns if name.lower() in SEQUENCE_NAMES), None)
     acted = [str(name) for name in actions] if isinstance(actions, (list, tuple)) else []
     if missing := [name for name in acted if name not in columns]:

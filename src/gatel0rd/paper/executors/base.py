@@ -93,11 +93,15 @@ class Work:
 
     def remaining_seconds(self, run: Run) -> float:
         """About how long one core is busy with a run; 0 if all is done."""
-        planning, finished = self.planning_of(run), run.is_finished(self.out)
-        seconds = run.estimate_seconds() if not finished or self.lost_models(run) else 0.0
-        if planning is None or (finished and run.is_planned(self.out, planning)):
+        planning, trains = self.planning_of(run), self.must_train(run)
+        seconds = run.estimate_seconds() if trains else 0.0
+        if planning is None or (not trains and run.is_planned(self.out, planning)):
             return seconds
         return seconds + run.estimate_planning_seconds(planning)
+
+    def must_train(self, run: Run) -> bool:
+        """Whether a run is not finished, or has to be trained again to plan with it."""
+        return not run.is_finished(self.out) or self.lost_models(run)
 
     def lost_models(self, run: Run) -> bool:
         """Whether a run is finished, but has no models any more to plan with, as on another machine."""

@@ -33,7 +33,7 @@ def run_all(runs: Sequence[Run], work: Work, *, executor: ExecutorConfig, displa
     seconds = [work.remaining_seconds(run) for run in runs]
     order = sorted(range(len(runs)), key=lambda index: -seconds[index])
     with make_executor(runs, work, executor) as place:  # what is missing or unreachable is said before the work
-        trained = [run for run in runs if not run.is_finished(work.out) or work.lost_models(run)]
+        trained = [run for run in runs if work.must_train(run)]
         _make_data(trained, work.out, display)
         return Coordinator(runs, place, display).run(order)
 
